@@ -1,0 +1,1 @@
+"""The backend-neutral core of ml-toolkit; start reading at :mod:`.hookspecs`."""

@@ -1,0 +1,106 @@
+"""The errors of ml-toolkit; the class says who can mend it.
+
+::
+
+    ToolkitError
+    ├── RequestError            the caller: a wrong argument, name, table or model
+    │   └── MissingExtra        the caller: a package is not installed here
+    ├── PluginError             the plugin's author
+    │   └── BackendLoadError    a plugin that cannot be imported
+    ├── JobError                the job ended without a result
+    │   ├── ReplicaDied         an engine died or hung (far side)
+    │   └── RunFenced           another driver publishes this run (far side)
+    ├── StillRunning            the wait ended, the job goes on
+    │   └── Unreachable         the platform does not answer; the job may go on
+    └── SubmitUnknown           nobody knows yet whether the job exists
+"""
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ml_toolkit_core.values import JobHandle
+
+
+class ToolkitError(Exception):
+    """The base of every error that ml-toolkit raises on purpose."""
+
+
+class RequestError(ToolkitError):
+    """What was asked cannot be done as asked; nothing was started."""
+
+
+class MissingExtra(RequestError):
+    """A package that this request needs is not installed."""
+
+
+class PluginError(ToolkitError):
+    """A plugin breaks the contract; its author can mend it."""
+
+
+class BackendLoadError(PluginError):
+    """A plugin was found but cannot be imported; the cause is chained."""
+
+
+class JobError(ToolkitError):
+    """The job ended without a result.
+
+    Attributes:
+        handle: The job, or None on the far side, where the job is this process.
+    """
+
+    def __init__(self, message: str, *, handle: "JobHandle | None" = None) -> None:
+        super().__init__(message)
+        self.handle = handle
+
+
+class ReplicaDied(JobError):
+    """An engine died or gave no sign of life; published rows are kept."""
+
+
+class RunFenced(JobError):
+    """Another driver publishes the same run; this one stopped before a double."""
+
+
+class StillRunning(ToolkitError):
+    """The wait ended before the job did; the job goes on.
+
+    Attributes:
+        handle: The job, to be passed to ``attach``.
+    """
+
+    def __init__(self, message: str, *, handle: "JobHandle") -> None:
+        super().__init__(message)
+        self.handle = handle
+
+
+class Unreachable(StillRunning):
+    """The platform has not answered for too long; the job may still run."""
+
+
+class SubmitUnknown(ToolkitError):
+    """The reply to a submit was lost and the look-up failed too.
+
+    Attributes:
+        run_id: The id under which the job, if it exists, can be found.
+        how_to_find: A sentence that says where to look.
+    """
+
+    def __init__(self, run_id: str, how_to_find: str) -> None:
+        super().__init__(
+            f"run_id={run_id!r}: the platform's answer was lost, so the job may or "
+            f"may not exist. {how_to_find}"
+        )
+        self.run_id = run_id
+        self.how_to_find = how_to_find
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for a near miss, else nothing.
+
+    >>> did_you_mean("temperatur", ["temperature", "top_p"])
+    " Did you mean 'temperature'?"
+    """
+    near = difflib.get_close_matches(given, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
