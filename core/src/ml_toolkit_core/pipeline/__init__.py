@@ -1,0 +1,1 @@
+"""Source, prompts, engine, sink: how a work order becomes a table."""

@@ -1,0 +1,132 @@
+"""Replicas that work side by side: the protocol, and a pool in this process."""
+
+import queue
+import threading
+from collections.abc import Sequence
+from pkgutil import resolve_name
+from typing import Protocol
+
+from attrs import frozen
+
+from ml_toolkit_core.errors import ReplicaDied
+from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.pipeline.replica import Replica
+from ml_toolkit_core.tables.parts import Part, PartWriter, SplitRows, Tally
+
+
+@frozen(kw_only=True)
+class Report:
+    """What one replica did since its last report.
+
+    Args:
+        replica: Its number, from 0.
+        parts: Splits that are written and wait for publication.
+        tally: Rows answered and tokens since the last report.
+    """
+
+    replica: int
+    parts: tuple[Part, ...] = ()
+    tally: Tally = Tally()
+
+
+class ReplicaPool(Protocol):
+    """Replicas of one model; made by ``PoolFactory``, driven by ``driver.run``."""
+
+    def start(self) -> int:
+        """Load the model in every replica.
+
+        Returns:
+            Rows to keep with each replica so that it never waits for the driver.
+
+        Raises:
+            ReplicaDied: When a replica cannot load.
+        """
+
+    def put(self, replica: int, rows: SplitRows) -> None:
+        """Give a replica one more split; returns at once."""
+
+    def reports(self, timeout_s: float) -> Sequence[Report]:
+        """Wait until there is a report, or for ``timeout_s``.
+
+        Raises:
+            ReplicaDied: When a replica is gone.
+        """
+
+    def stop(self) -> None:
+        """End all replicas, also those that hang."""
+
+
+class PoolFactory(Protocol):
+    """Makes a pool; named as ``module:attribute`` in an executor."""
+
+    def __call__(self, order: WorkOrder, *, engine: str, writer: PartWriter) -> ReplicaPool:
+        """Make a pool of ``order.plan.replicas`` replicas of the engine so named."""
+
+
+class ThreadPool:
+    """Replicas as threads of this process: for engines that are plain Python."""
+
+    def __init__(self, order: WorkOrder, *, engine: str, writer: PartWriter) -> None:
+        self._order = order
+        self._engine = engine
+        self._writer = writer
+        self._work: list[queue.SimpleQueue[SplitRows]] = []
+        self._outbox: queue.SimpleQueue[Report | int | BaseException] = (
+            queue.SimpleQueue()
+        )
+        self._stopped = threading.Event()
+
+    def start(self) -> int:
+        """Load every replica in a thread of its own."""
+        for number in range(self._order.plan.replicas):
+            self._work.append(queue.SimpleQueue())
+            threading.Thread(target=self._run, args=(number,), daemon=True).start()
+        capacity = 0
+        for _ in self._work:
+            answer = self._outbox.get()
+            if not isinstance(answer, int):
+                raise _died(answer)
+            capacity = answer
+        return capacity
+
+    def put(self, replica: int, rows: SplitRows) -> None:
+        """Queue a split."""
+        self._work[replica].put(rows)
+
+    def reports(self, timeout_s: float) -> Sequence[Report]:
+        """Return the reports that are there, waiting for the first."""
+        try:
+            answer = self._outbox.get(timeout=timeout_s)
+        except queue.Empty:
+            return ()
+        if not isinstance(answer, Report):
+            raise _died(answer)
+        return (answer,)
+
+    def stop(self) -> None:
+        """Let threads end; one that hangs ends with the process."""
+        self._stopped.set()
+
+    def _run(self, number: int) -> None:
+        try:
+            engine = resolve_name(self._engine)(self._order, number)
+            replica = Replica(self._order, engine, self._writer)
+            self._outbox.put(replica.row_capacity)
+            work = self._work[number]
+            while not self._stopped.is_set():
+                if replica.is_idle:
+                    replica.take(work.get())
+                while not work.empty():
+                    replica.take(work.get())
+                parts, tally = replica.turn()
+                self._outbox.put(Report(replica=number, parts=parts, tally=tally))
+        except BaseException as error:  # noqa: BLE001  the driver raises it
+            self._outbox.put(error)
+
+
+def _died(answer: object) -> BaseException:
+    if isinstance(answer, ReplicaDied):
+        return answer
+    died = ReplicaDied(f"a replica ended: {type(answer).__name__}: {answer}")
+    died.__cause__ = answer if isinstance(answer, BaseException) else None
+    return died

@@ -1,0 +1,146 @@
+"""One replica: keeps an engine full across splits and writes each finished split."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+import pyarrow as pa
+from attrs import define, field
+
+from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.pipeline.engine import Completion, Engine
+from ml_toolkit_core.pipeline.prompts import Prompter
+from ml_toolkit_core.tables.columns import answer_arrays
+from ml_toolkit_core.tables.parts import Part, PartWriter, RowError, SplitRows, Tally
+
+#: A turn ends after this time even when no split is finished, so that the driver
+#: hears of progress.
+TURN_S = 0.5
+
+
+@define
+class _OpenSplit:
+    """A split some of whose rows are not answered yet."""
+
+    rows: SplitRows
+    answers: list[Completion | None]
+    left: int
+    prompter: Prompter
+    next_row: int = 0
+
+
+@define
+class Replica:
+    """Drives one engine.
+
+    Args:
+        order: The run's order.
+        engine: The loaded model.
+        writer: Writes finished splits.
+        clock: Seconds, never going back.
+    """
+
+    order: WorkOrder
+    engine: Engine
+    writer: PartWriter
+    clock: Callable[[], float] = time.monotonic
+    _queue: deque[_OpenSplit] = field(factory=deque, init=False)
+    _in_flight: dict[int, tuple[_OpenSplit, int]] = field(factory=dict, init=False)
+    _next_key: int = field(default=0, init=False)
+
+    @property
+    def row_capacity(self) -> int:
+        """Rows to keep here so that the engine stays full over split borders."""
+        return 2 * self.engine.capacity
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self._queue and not self._in_flight
+
+    def take(self, rows: SplitRows) -> None:
+        """Queue a split."""
+        count = rows.batch.num_rows
+        self._queue.append(
+            _OpenSplit(
+                rows=rows,
+                answers=[None] * count,
+                left=count,
+                prompter=Prompter(self.order, rows.batch),
+            )
+        )
+
+    def turn(self) -> tuple[tuple[Part, ...], Tally]:
+        """Step until a split is finished or half a second has gone by.
+
+        Returns:
+            The splits that were finished and written, and what was counted.
+        """
+        parts: list[Part] = []
+        tally = Tally()
+        deadline = self.clock() + TURN_S
+        while not parts and not self.is_idle:
+            finished, requests, done = self._fill()
+            if self._in_flight:
+                for completion in self.engine.step():
+                    split, row = self._in_flight.pop(completion.key)
+                    split.answers[row] = completion
+                    split.left -= 1
+                    done.append(completion)
+                    if not split.left:
+                        finished.append(split)
+            tally += _tally(done, requests)
+            parts += [self._write(split) for split in finished]
+            if self.clock() >= deadline:
+                break
+        return tuple(parts), tally
+
+    def _fill(self) -> tuple[list[_OpenSplit], int, list[Completion]]:
+        """Give the engine requests until it is full; rows may fail on the way."""
+        finished: list[_OpenSplit] = []
+        failed: list[Completion] = []
+        requests = 0
+        while self._queue and len(self._in_flight) < self.engine.capacity:
+            split = self._queue[0]
+            if split.next_row < len(split.answers):
+                row, key = split.next_row, self._next_key
+                split.next_row += 1
+                try:
+                    if row in split.rows.errors:
+                        raise split.rows.errors[row]  # noqa: TRY301  read as it was
+                    request = split.prompter.request(row)
+                    requests += 1
+                    self.engine.add(key, request)
+                except RowError as error:
+                    split.answers[row] = Completion(key=key, error=error)
+                    split.left -= 1
+                    failed.append(split.answers[row])
+                else:
+                    self._in_flight[key] = (split, row)
+                    self._next_key += 1
+            if split.next_row == len(split.answers):
+                self._queue.popleft()
+                if not split.left:
+                    finished.append(split)
+        return finished, requests, failed
+
+    def _write(self, split: _OpenSplit) -> Part:
+        answers = [answer for answer in split.answers if answer is not None]
+        batch = split.rows.batch
+        names, arrays = answer_arrays(answers, self.order.output_column)
+        table = pa.Table.from_arrays(
+            [*batch.columns, *arrays],
+            schema=pa.schema([*batch.schema, *names]),
+        )
+        return self.writer.write(split.rows.split, table, _tally(answers, 0))
+
+
+def _tally(answers: list[Completion], requests: int) -> Tally:
+    return Tally(
+        done=len(answers),
+        failed=sum(answer.error is not None for answer in answers),
+        truncated=sum(answer.finish_reason == "length" for answer in answers),
+        requests=requests,
+        prompt_tokens=sum(answer.prompt_tokens or 0 for answer in answers),
+        completion_tokens=sum(answer.completion_tokens or 0 for answer in answers),
+    )
