@@ -8,7 +8,7 @@ import pluggy
 from attrs import define, field
 
 from ml_toolkit_core import defaults, discovery
-from ml_toolkit_core.errors import PluginError, did_you_mean
+from ml_toolkit_core.errors import PluginError, ToolkitError, did_you_mean
 from ml_toolkit_core.hookspecs import BackendHooks
 
 #: Hooks that only the backend itself can answer.
@@ -101,7 +101,15 @@ class _Typed:
         spec = caller.spec.argnames
 
         def ask(*args: object, **kwargs: object) -> object:
-            answer = caller(**dict(zip(spec, args, strict=False)), **kwargs)
+            try:
+                answer = caller(**dict(zip(spec, args, strict=False)), **kwargs)
+            except ToolkitError:
+                raise
+            except Exception as error:
+                raise PluginError(
+                    f"backend {self._backend!r}: {hook} raised "
+                    f"{type(error).__name__}: {error}"
+                ) from error
             if answer is None:
                 raise PluginError(f"backend {self._backend!r}: {hook} answered None")
             return answer

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
+from operator import itemgetter
 from typing import Final
 
 from ml_toolkit_core.errors import (
@@ -65,5 +66,5 @@ def _said(point: EntryPoint) -> tuple[str, str]:
 def _sentence(points: Sequence[EntryPoint]) -> str:
     return " and ".join(
         f"{value!r} of {dist or 'an unnamed distribution'}"
-        for value, dist in map(_said, points)
+        for value, dist in sorted(map(_said, points), key=itemgetter(1))
     )
