@@ -41,14 +41,14 @@ def run(order: WorkOrder) -> Outcome:
     log.info("run starts run_id=%s attempt=%d", order.run_id, order.attempt)
     try:
         executor: Any = discovery.load(discovery.EXECUTORS, order.executor)
-        result = executor.execute(order)
+        executor.execute(order)
     except ToolkitError as error:
         log.exception("run failed")
         return Outcome.of(error)
     except Exception as error:  # the far end of the wire: say it, whatever it is
         log.exception("run failed in a way that ml-toolkit does not know")
         return Outcome.of(error)
-    return Outcome(state=JobState.SUCCEEDED, result=result)
+    return Outcome(state=JobState.SUCCEEDED)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from attrs.validators import ge, in_, instance_of, optional
 
 from ml_toolkit_core.errors import RequestError, did_you_mean
 from ml_toolkit_core.order import WorkOrder
-from ml_toolkit_core.values import ModelLocation, Prompts, RunResult
+from ml_toolkit_core.values import ModelLocation, Prompts
 from ml_toolkit_core.wire import Json
 
 _RUN: Final = "ml_toolkit_core.pipeline.driver:run"
@@ -97,7 +97,6 @@ def check(
     asdict(Script.of(engine_kwargs))
 
 
-def execute(order: WorkOrder) -> RunResult:
+def execute(order: WorkOrder) -> None:
     """Run the order with scripted engines in threads of this process."""
-    result: RunResult = resolve_name(_RUN)(order, pool=_POOL, engine=_ENGINE)
-    return result
+    resolve_name(_RUN)(order, pool=_POOL, engine=_ENGINE)
