@@ -83,7 +83,9 @@ def test_a_misspelt_hook_is_named_with_a_hint(backends):
         def plan_replica(self):
             return None
 
-    with pytest.raises(PluginError, match=r"plan_replica.*Did you mean 'plan_replicas'"):
+    with pytest.raises(
+        PluginError, match=r"plan_replica.*Did you mean 'plan_replicas'"
+    ):
         backends.register("mine", Typo())
 
 

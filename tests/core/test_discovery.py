@@ -31,7 +31,9 @@ def distribution(tmp_path, monkeypatch):
 def test_a_plugin_that_cannot_be_imported_breaks_nothing_but_itself(
     distribution, source
 ):
-    distribution("broken", "[ml_toolkit.backends]\nbad = bad_mod\n", {"bad_mod": source})
+    distribution(
+        "broken", "[ml_toolkit.backends]\nbad = bad_mod\n", {"bad_mod": source}
+    )
 
     assert {"bad", "local"} <= set(discovery.found(discovery.BACKENDS))
     with pytest.raises(BackendLoadError, match="'bad_mod' of broken") as caught:
@@ -61,5 +63,12 @@ def test_the_facade_loads_nothing_but_the_standard_library_attrs_pluggy_and_us()
     )
 
     assert done.stdout.strip() == str(
-        ["attr", "attrs", "ml_toolkit", "ml_toolkit_anyscale", "ml_toolkit_core", "pluggy"]
+        [
+            "attr",
+            "attrs",
+            "ml_toolkit",
+            "ml_toolkit_anyscale",
+            "ml_toolkit_core",
+            "pluggy",
+        ]
     )

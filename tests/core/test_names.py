@@ -31,7 +31,9 @@ def test_three_parts_are_read_without_their_quotes(text, parts):
     assert parse_name("input_table", text).parts == parts
 
 
-@pytest.mark.parametrize("text", ["a", "a.b", "a.b.c.d", "a..c", "a b.c.d", "", "`.a.b"])
+@pytest.mark.parametrize(
+    "text", ["a", "a.b", "a.b.c.d", "a..c", "a b.c.d", "", "`.a.b"]
+)
 def test_anything_else_is_refused_naming_the_argument(text):
     with pytest.raises(RequestError, match="input_table="):
         parse_name("input_table", text)

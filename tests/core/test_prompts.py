@@ -82,7 +82,10 @@ def test_nulls_that_arrow_filled_in_are_not_part_of_a_chat():
         ({"role": "user"}, "messages_invalid: column 'm' holds an object"),
         (["hi"], "messages_invalid: message 0 of column 'm' is text"),
         ([{"content": "x"}], "messages_invalid: message 0 of column 'm' has no role"),
-        ([{"role": "user"}], "messages_invalid: message 0 of column 'm' has no content"),
+        (
+            [{"role": "user"}],
+            "messages_invalid: message 0 of column 'm' has no content",
+        ),
     ],
 )
 def test_what_is_no_chat_is_a_row_error_with_the_reason(value, reason):

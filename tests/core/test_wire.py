@@ -78,7 +78,9 @@ def test_numpy_numbers_become_plain_ones():
     assert type(plain["seed"]) is int
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, object(), {1: 2}, {"a": {"b": set()}}])
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, object(), {1: 2}, {"a": {"b": set()}}]
+)
 def test_what_json_cannot_say_is_refused(value):
     with pytest.raises(RequestError):
         frozen_json(value)

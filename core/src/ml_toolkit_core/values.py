@@ -371,7 +371,8 @@ class Progress:
     """How far a run is, as its ledger says.
 
     Args:
-        phase: ``starting``, ``loading``, ``running``, ``finishing`` or ``done``.
+        phase: ``starting``, ``staging``, ``loading``, ``running``, ``finishing`` or
+            ``done``.
         rows: Rows of the input.
         done: Rows answered or failed, in this attempt and those before it.
         failed: Rows with an error, of ``done``.

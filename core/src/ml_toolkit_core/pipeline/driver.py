@@ -23,13 +23,21 @@ log = logging.getLogger(__name__)
 PUBLISH_S: Final = 1.0
 
 
-def run(order: WorkOrder, *, pool: str, engine: str) -> RunResult:
+def run(
+    order: WorkOrder,
+    *,
+    pool: str,
+    engine: str,
+    stage: Callable[[WorkOrder], WorkOrder] | None = None,
+) -> RunResult:
     """Answer every row that is not published yet, and publish it.
 
     Args:
         order: What to do.
         pool: The ``module:attribute`` of a :class:`.PoolFactory`.
         engine: The ``module:attribute`` of an :class:`.EngineFactory`.
+        stage: Brings the model to this machine, and returns the order with its new
+            place; called only when there are rows to answer.
 
     Returns:
         What the whole run made, attempts before this one included.
@@ -43,7 +51,18 @@ def run(order: WorkOrder, *, pool: str, engine: str) -> RunResult:
     # Opening claims the output: only then is the run's ledger ours to write.
     book = Book(order=order, parts=list(sink.open()))
     try:
-        result = _answer(order, sink, book, pool=pool, engine=engine)
+        source = open_source(order.source, order.pin)
+        done = {part.split for part in book.parts}
+        todo = [s for s in source.splits(order.split_rows) if s.index not in done]
+        log.info("splits published=%d to_do=%d", len(done), len(todo))
+        if todo:
+            if stage is not None:
+                book.enter("staging")
+                order = stage(order)
+            factory: PoolFactory = resolve_name(pool)
+            replicas = factory(order, engine=engine, writer=sink.writer)
+            _answer(order, source.read(todo), sink, replicas, book)
+        result = _finish(order, sink, book)
     except Exception as error:
         book.finish(Outcome.of(error))
         raise
@@ -52,29 +71,29 @@ def run(order: WorkOrder, *, pool: str, engine: str) -> RunResult:
 
 
 def _answer(
-    order: WorkOrder, sink: Sink, book: Book, *, pool: str, engine: str
-) -> RunResult:
-    source = open_source(order.source, order.pin)
-    done = {part.split for part in book.parts}
-    todo = [s for s in source.splits(order.split_rows) if s.index not in done]
-    log.info("splits published=%d to_do=%d", len(done), len(todo))
-    if todo:
-        factory: PoolFactory = resolve_name(pool)
-        replicas = factory(order, engine=engine, writer=sink.writer)
-        try:
-            book.enter("loading")
-            capacity = replicas.start()
-            book.enter("running")
-            _Run(
-                order=order,
-                pool=replicas,
-                capacity=capacity,
-                feed=source.read(todo),
-                sink=sink,
-                book=book,
-            ).drive()
-        finally:
-            replicas.stop()
+    order: WorkOrder,
+    feed: Iterator[SplitRows],
+    sink: Sink,
+    replicas: ReplicaPool,
+    book: Book,
+) -> None:
+    try:
+        book.enter("loading")
+        capacity = replicas.start()
+        book.enter("running")
+        _Run(
+            order=order,
+            pool=replicas,
+            capacity=capacity,
+            feed=feed,
+            sink=sink,
+            book=book,
+        ).drive()
+    finally:
+        replicas.stop()
+
+
+def _finish(order: WorkOrder, sink: Sink, book: Book) -> RunResult:
     book.enter("finishing")
     errors = sink.list_failed()
     total = book.published

@@ -65,7 +65,7 @@ def describe(status: JobStatus) -> str:
 
 
 def _numbers(progress: Progress) -> list[str]:
-    if progress.phase in {"starting", "loading"}:
+    if progress.phase in {"starting", "staging", "loading"}:
         return [f"{progress.rows:,} rows"]
     words = [f"{progress.done:,}/{progress.rows:,} rows"]
     words.append(f"{progress.published:,} published")
