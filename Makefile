@@ -2,6 +2,7 @@
 # quickstart run the main job: a real model over a real table
 # test       everything, with real Ray, vLLM and model
 # check      lint, types, import rules, docs
+# docs       the pages, in docs/_build/html
 # fast       the tests that need neither Ray nor vLLM
 
 SHELL := /bin/bash
@@ -17,7 +18,7 @@ MANIFESTS := pyproject.toml core/pyproject.toml entrypoints/pyproject.toml \
 export UV_FIND_LINKS := $(PIP_FIND_LINKS)
 TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
 
-.PHONY: setup quickstart test fast check format clean
+.PHONY: setup quickstart test fast check docs format clean
 .DELETE_ON_ERROR:
 
 setup: $(READY)
@@ -49,6 +50,11 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/sphinx-build -q -n -W -E -b html docs docs/_build/html
+
+docs: setup
+	$(BIN)/sphinx-build -q -n -W -b html docs docs/_build/html
+	@echo docs/_build/html/index.html
 
 format: setup
 	$(BIN)/ruff check --fix-only .

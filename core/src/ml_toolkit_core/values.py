@@ -20,7 +20,7 @@ class WriteMode(enum.StrEnum):
     """What to do with an output that is already there."""
 
     ERROR = "error"
-    """Refuse, unless this very run made it: then resume."""
+    """Refuse, unless this very run made it; then resume."""
 
 
 class JobState(enum.StrEnum):
@@ -33,7 +33,7 @@ class JobState(enum.StrEnum):
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
     UNKNOWN = "UNKNOWN"
-    """Unreachable, or a word this version does not know: no rank, never final."""
+    """Unreachable, or a word this version does not know; no rank, never final."""
 
     @property
     def rank(self) -> int | None:
@@ -145,7 +145,7 @@ class ModelKind(enum.StrEnum):
     """What a model reference points at."""
 
     FOLDER = "folder"
-    """A Hugging Face folder: config.json, tokenizer, safetensors."""
+    """A Hugging Face folder with config.json, tokenizer and safetensors."""
     GGUF = "gguf"
     """One .gguf file; converted once to float32 safetensors and cached."""
     HUB = "hub"
