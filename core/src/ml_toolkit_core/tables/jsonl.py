@@ -23,7 +23,7 @@ from ml_toolkit_core.tables.jsontext import dumps
 from ml_toolkit_core.tables.kinds import Kinds, is_json
 from ml_toolkit_core.tables.parts import RowError, Split, SplitRows
 from ml_toolkit_core.tables.pinned import PinnedFiles
-from ml_toolkit_core.tables.store import Store, join
+from ml_toolkit_core.tables.store import Store, place
 from ml_toolkit_core.wire import Json
 
 #: Bad lines that a message lists; the others are counted.
@@ -52,7 +52,7 @@ class JsonlScan:
             path: Relative to it; ``""`` when the table is the file.
         """
         rows = 0
-        with store.open(join(root, path) if path else root) as handle:
+        with store.open(place(root, path)) as handle:
             check_encoding(f"{self.name!r}{f', {path}' if path else ''}", handle)
             for number, line in lines(handle):
                 rows += 1

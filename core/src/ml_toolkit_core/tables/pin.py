@@ -6,8 +6,10 @@ from typing import Final
 import attrs
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.tables.delta import delta_pin
 from ml_toolkit_core.tables.jsonl import JsonlScan
-from ml_toolkit_core.tables.pinned import columns_of, schema_text
+from ml_toolkit_core.tables.parquet import parquet_pin
+from ml_toolkit_core.tables.pinned import pin_of
 from ml_toolkit_core.tables.store import FileInfo, Store, join, store_for
 from ml_toolkit_core.values import FilePin, InputPin, TableFormat, TableLocation
 
@@ -46,31 +48,32 @@ def pin_table(
     store = store or store_for(location.uri)
     kind = location.format or _format(store, location)
     location = attrs.evolve(location, format=kind)
-    if kind is TableFormat.JSONL:
-        return location, _jsonl_pin(store, location, text_columns)
-    raise RequestError(f"{location.name!r}: {kind} input is not built yet")
+    if kind is TableFormat.DELTA:
+        return location, delta_pin(store, location)
+    files = _files(store, location, kind)
+    if kind is TableFormat.PARQUET:
+        return location, parquet_pin(store, location, files)
+    return location, _jsonl_pin(store, location, files, text_columns)
 
 
 def _jsonl_pin(
-    store: Store, location: TableLocation, text_columns: Iterable[str]
+    store: Store,
+    location: TableLocation,
+    files: Iterable[FileInfo],
+    text_columns: Iterable[str],
 ) -> InputPin:
     scan = JsonlScan(location.name)
-    files = tuple(
+    pins = tuple(
         FilePin(
             path=file.path,
             rows=scan.file(store, location.uri, file.path),
             bytes=file.bytes,
             etag=file.etag,
         )
-        for file in _files(store, location, TableFormat.JSONL)
+        for file in files
     )
     schema = scan.schema()
-    return InputPin(
-        files=files,
-        columns=columns_of(schema),
-        arrow_schema=schema_text(schema),
-        notes=scan.notes(text_columns),
-    )
+    return pin_of(schema, pins, notes=scan.notes(text_columns))
 
 
 def _format(store: Store, location: TableLocation) -> TableFormat:

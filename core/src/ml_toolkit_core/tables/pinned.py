@@ -11,8 +11,8 @@ from attrs import frozen
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.kinds import is_json
 from ml_toolkit_core.tables.parts import Split
-from ml_toolkit_core.tables.store import Store, join
-from ml_toolkit_core.values import Column, InputPin, TableLocation
+from ml_toolkit_core.tables.store import Store, place
+from ml_toolkit_core.values import Column, FilePin, InputPin, TableLocation
 
 
 def schema_text(schema: pa.Schema) -> str:
@@ -30,6 +30,23 @@ def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
     return tuple(
         Column(name=column.name, type=str(column.type), json=is_json(column))
         for column in schema
+    )
+
+
+def pin_of(
+    schema: pa.Schema,
+    files: Iterable[FilePin],
+    *,
+    version: int | None = None,
+    notes: tuple[str, ...] = (),
+) -> InputPin:
+    """Return the pin of these columns and files."""
+    return InputPin(
+        version=version,
+        files=tuple(files),
+        columns=columns_of(schema),
+        arrow_schema=schema_text(schema),
+        notes=notes,
     )
 
 
@@ -81,5 +98,4 @@ class PinnedFiles:
         )
 
     def _uri(self, number: int) -> str:
-        path = self.pin.files[number].path
-        return join(self.location.uri, path) if path else self.location.uri
+        return place(self.location.uri, self.pin.files[number].path)

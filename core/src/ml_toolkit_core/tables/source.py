@@ -1,15 +1,22 @@
 """The source of a run: a pinned table, opened for reading."""
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.tables.delta import DeltaSource
 from ml_toolkit_core.tables.jsonl import JsonlSource
+from ml_toolkit_core.tables.parquet import ParquetSource
 from ml_toolkit_core.tables.parts import Source
 from ml_toolkit_core.tables.pinned import PinnedFiles, pinned_schema
 from ml_toolkit_core.tables.store import Store, store_for
 from ml_toolkit_core.values import InputPin, TableFormat, TableLocation
 
-_SOURCES: Final = {TableFormat.JSONL: JsonlSource}
+_SOURCES: Final[Mapping[TableFormat, Callable[..., Source]]] = {
+    TableFormat.JSONL: JsonlSource,
+    TableFormat.PARQUET: ParquetSource,
+    TableFormat.DELTA: DeltaSource,
+}
 
 
 def open_source(

@@ -4,9 +4,8 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
@@ -17,11 +16,12 @@ from deltalake import write_deltalake as _write_deltalake
 from deltalake.transaction import AddAction
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.tables.durable import make_folder, sync_folder, written_aside
 from ml_toolkit_core.wire import Json
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-#: A file that is being written has this before its name; a killed writer leaves it.
-UNFINISHED: Final = ".unfinished-"
+#: delta-rs decodes these in paths, in whatever form it gets them.
+_PERCENT: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 #: Published parts are found in the history, so our own commits never shorten it.
 _KEEP_HISTORY: Final = PostCommitHookProperties(cleanup_expired_logs=False)
 
@@ -146,16 +146,16 @@ class LocalStore:
     def create(self, uri: str, chunks: Iterable[bytes]) -> None:
         """Write aside, then link."""
         target = Path(uri)
-        with _written_aside(target, chunks) as aside:
+        with written_aside(target, chunks) as aside:
             os.link(aside, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
     def replace(self, uri: str, chunks: Iterable[bytes]) -> None:
         """Write aside, then rename."""
         target = Path(uri)
-        with _written_aside(target, chunks) as aside:
+        with written_aside(target, chunks) as aside:
             aside.replace(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
     def publish(self, source: str, target: str) -> None:
         """Link, then unlink: unlike a rename, a link never replaces."""
@@ -165,7 +165,7 @@ class LocalStore:
         except FileExistsError:
             if not (old.exists() and old.samefile(new)):
                 raise
-        _sync_folder(new.parent)
+        sync_folder(new.parent)
         old.unlink()
 
     def delete(self, uri: str) -> None:
@@ -179,16 +179,15 @@ class LocalStore:
 
     def open_table(self, uri: str, version: int | None = None) -> DeltaTable:
         """Open by path; unlike a URL it may hold any character."""
-        return DeltaTable(Path(uri), version=version)
+        return DeltaTable(_table_path(uri), version=version)
 
     def create_table(
         self, uri: str, schema: pa.Schema, commit: CommitProperties
     ) -> DeltaTable:
         """Write the first commit."""
-        _make_folder(Path(uri))
-        return DeltaTable.create(
-            Path(uri), schema, mode="error", commit_properties=commit
-        )
+        path = _table_path(uri)
+        make_folder(path)
+        return DeltaTable.create(path, schema, mode="error", commit_properties=commit)
 
     def refresh_table(self, table: DeltaTable) -> None:
         """Read the commits that came since."""
@@ -210,9 +209,10 @@ class LocalStore:
         self, uri: str, rows: pa.RecordBatchReader, commit: CommitProperties
     ) -> None:
         """Write files and a commit that replaces all others."""
-        _make_folder(Path(uri))
+        path = _table_path(uri)
+        make_folder(path)
         _write_deltalake(
-            Path(uri),
+            path,
             rows,
             mode="overwrite",
             schema_mode="overwrite",
@@ -244,6 +244,11 @@ def join(uri: str, *path: str) -> str:
     return "/".join([uri.rstrip("/"), *path])
 
 
+def place(root: str, path: str) -> str:
+    """Return the URI of a table's file; ``path`` is empty when it is the table."""
+    return join(root, path) if path else root
+
+
 def read_json(store: Store, uri: str) -> Mapping[str, Json] | None:
     """Return the object in a JSON file; None when it is missing, torn or no object."""
     try:
@@ -254,35 +259,15 @@ def read_json(store: Store, uri: str) -> Mapping[str, Json] | None:
     return data if isinstance(data, dict) else None
 
 
+def _table_path(uri: str) -> Path:
+    if _PERCENT.search(uri):
+        raise RequestError(
+            f"{uri!r}: the Delta library takes {_PERCENT.findall(uri)[0]!r} in a path "
+            "for another character; rename the folder, or use another format"
+        )
+    return Path(uri)
+
+
 def _info(path: Path, name: str) -> FileInfo:
     stat = path.stat()
     return FileInfo(path=name, bytes=stat.st_size, etag=str(stat.st_mtime_ns))
-
-
-@contextlib.contextmanager
-def _written_aside(target: Path, chunks: Iterable[bytes]) -> Iterator[Path]:
-    _make_folder(target.parent)
-    aside = target.parent / f"{UNFINISHED}{secrets.token_hex(4)}-{target.name}"
-    try:
-        with aside.open("xb") as handle:
-            handle.writelines(chunks)
-            handle.flush()
-            os.fsync(handle.fileno())
-        yield aside
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def _make_folder(folder: Path) -> None:
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in missing:
-        _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
