@@ -8,9 +8,18 @@ from ml_toolkit_core.names import ThreePartName, is_path, parse_name
 
 @pytest.mark.parametrize(
     "text",
-    ["rows.jsonl", "./cat.sch.tbl", "/a/b", "s3://b/k", "~/x", "dir/", "a.b.parquet"],
+    [
+        "rows.jsonl",
+        "./cat.sch.tbl",
+        "/a/b",
+        "s3://b/k",
+        "~/x",
+        "dir/",
+        "a.b.parquet",
+        "answers",
+    ],
 )
-def test_text_with_a_slash_a_scheme_or_a_known_suffix_is_a_path(text):
+def test_a_word_and_text_with_a_slash_a_scheme_or_a_known_suffix_is_a_path(text):
     assert is_path(text)
 
 

@@ -2,7 +2,8 @@
 
 A name ``catalog.schema.table`` (back-ticks and hyphens as in Databricks SQL) is
 looked up in a catalog; anything with a slash, a scheme or the suffix of a known
-format is a path. ``cat.sch.tbl`` is a name, ``./cat.sch.tbl`` is a path.
+format, and a word without a dot, is a path. ``cat.sch.tbl`` is a name,
+``./cat.sch.tbl`` is a path.
 """
 
 import re
@@ -57,6 +58,7 @@ def is_path(text: str) -> bool:
     return (
         "://" in text
         or "/" in _unquoted(text)
+        or "." not in text
         or text in {".", ".."}
         or text.startswith("~")
         or text.lower().endswith(FILE_SUFFIXES)
