@@ -19,11 +19,13 @@ class JobRecord:
     """One line of memory for each job.
 
     Args:
+        handle: As text.
         run_id: The job's run.
         ledger_uri: Where its ledger lies.
         output: Where its rows go.
     """
 
+    handle: str
     run_id: str
     ledger_uri: str
     output: str
@@ -32,7 +34,10 @@ class JobRecord:
 def save(handle: JobHandle, plan: InferencePlan) -> JobRecord:
     """Remember a job."""
     record = JobRecord(
-        run_id=plan.run_id, ledger_uri=plan.ledger_uri, output=plan.pinned.output.uri
+        handle=str(handle),
+        run_id=plan.run_id,
+        ledger_uri=plan.ledger_uri,
+        output=plan.pinned.output.uri,
     )
     write_json(_path(handle), to_json(record))
     return record
@@ -42,6 +47,14 @@ def find(handle: JobHandle) -> JobRecord | None:
     """Return what is remembered, or None on a machine that did not submit the job."""
     data = read_json(_path(handle))
     return None if data is None else from_json(JobRecord, data)
+
+
+def jobs() -> tuple[JobRecord, ...]:
+    """Return all jobs that are remembered, the newest last."""
+    files = (home() / "jobs").glob("*/*.json")
+    by_time = sorted(files, key=lambda file: file.stat().st_mtime_ns)
+    data = [read_json(file) for file in by_time]
+    return tuple(from_json(JobRecord, item) for item in data if item is not None)
 
 
 def write_json(path: Path, data: object) -> None:

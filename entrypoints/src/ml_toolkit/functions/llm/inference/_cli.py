@@ -8,8 +8,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ml_toolkit.functions.llm.inference import _run
-from ml_toolkit.functions.llm.inference._progress import describe, progress_lines
-from ml_toolkit_core import discovery
+from ml_toolkit.functions.llm.inference._progress import describe, follow
+from ml_toolkit_core import discovery, records
 from ml_toolkit_core.errors import (
     JobError,
     RequestError,
@@ -85,7 +85,7 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     ] = None,
     dry_run: Annotated[bool, _text("Print the plan and start nothing.")] = False,
     wait: Annotated[bool, _text("Follow the job to its end.")] = True,
-    progress: Annotated[bool, _text("Lines about progress, on stderr.")] = True,
+    progress: Annotated[bool, _text("Show progress, on stderr.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Ask the model once for every row, and publish the answers."""
@@ -105,11 +105,13 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     if not wait:
         typer.echo(answer.handle)
         raise typer.Exit(EXIT_STILL_RUNNING)
-    _follow(answer, timeout_s, unreachable_after_s, progress=progress)
-    result = answer.result()
-    typer.echo(json.dumps(to_json(result)) if as_json else _summary(result))
-    if result.failed:
-        raise typer.Exit(EXIT_FAILED_ROWS)
+    _finish(
+        answer,
+        as_json=as_json,
+        timeout_s=timeout_s,
+        unreachable_after_s=unreachable_after_s,
+        progress=progress,
+    )
 
 
 #: Options of ``run`` that are not passed on as they are.
@@ -123,25 +125,52 @@ def plan(**arguments: Any) -> None:
     run(**{**arguments, "dry_run": True})
 
 
-def _follow(
-    job: InferenceJob,
-    timeout_s: float | None,
-    unreachable_after_s: float,
-    *,
-    progress: bool,
-) -> None:
+def _finish(job: InferenceJob, *, as_json: bool, **how: Any) -> None:
+    """Follow a job to its end and print what it made."""
     try:
-        job.wait(
-            timeout_s=timeout_s,
-            unreachable_after_s=unreachable_after_s,
-            progress=progress_lines(job) if progress else None,
-        )
+        result = follow(job, **how).result()
     except KeyboardInterrupt:
         raise StillRunning(
-            f"{job.handle} goes on without you. Follow it with: ml-toolkit status "
+            f"{job.handle} goes on without you. Follow it with: ml-toolkit wait "
             f"{job.handle}; end it with: ml-toolkit cancel {job.handle}",
             handle=job.handle,
         ) from None
+    typer.echo(json.dumps(to_json(result)) if as_json else _summary(result))
+    if result.failed:
+        raise typer.Exit(EXIT_FAILED_ROWS)
+
+
+@app.command()
+def wait(
+    handle: Handle,
+    timeout_s: Annotated[
+        float | None, _text("Bounds the waiting, not the job.")
+    ] = None,
+    unreachable_after_s: Annotated[
+        float, _text("How long to ride out silence.")
+    ] = 1800,
+    progress: Annotated[bool, _text("Show progress, on stderr.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Follow a job to its end and print what it made."""
+    _finish(
+        _run.attach(handle),
+        as_json=as_json,
+        timeout_s=timeout_s,
+        unreachable_after_s=unreachable_after_s,
+        progress=progress,
+    )
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the jobs that were submitted from this machine, the newest last."""
+    jobs = records.jobs()
+    if as_json:
+        typer.echo(json.dumps([to_json(job) for job in jobs]))
+        return
+    for job in jobs:
+        typer.echo(f"{job.handle}  {job.output}")
 
 
 @app.command()

@@ -1,15 +1,61 @@
-"""A job's progress as plain lines."""
+"""A job's progress, followed and shown."""
 
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Final, TextIO
 
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.values import JobStatus, Progress
 
+#: What ``progress`` takes.
+ProgressOption = bool | Callable[[JobStatus], None] | None
+
 #: Seconds between two lines that tell of nothing but numbers.
 _EVERY_S: Final = 5.0
+
+
+def follow(
+    job: InferenceJob,
+    *,
+    unreachable_after_s: float,
+    timeout_s: float | None = None,
+    progress: ProgressOption = None,
+) -> InferenceJob:
+    """Wait for a job and show its progress.
+
+    Args:
+        job: The job.
+        unreachable_after_s: As in ``InferenceJob.wait``.
+        timeout_s: As in ``InferenceJob.wait``.
+        progress: None or True for a moving line on a terminal and plain lines
+            elsewhere, False for silence, or a function that gets every status.
+    """
+    show: Callable[[JobStatus], None] | None
+    close = _nothing
+    if progress is False:
+        show = None
+    elif callable(progress):
+        show = progress
+    elif sys.stderr.isatty():
+        # By name: a program that shows nothing does not load rich.
+        display = import_module(f"{__package__}._display").Display(job)
+        show, close = display, display.close
+    else:
+        show = progress_lines(job)
+    try:
+        return job.wait(
+            timeout_s=timeout_s,
+            unreachable_after_s=unreachable_after_s,
+            progress=show,
+        )
+    finally:
+        close()
+
+
+def _nothing() -> None:
+    pass
 
 
 def progress_lines(
@@ -60,11 +106,12 @@ def describe(status: JobStatus) -> str:
     if progress is None:
         words.append("progress unknown")
     else:
-        words += [progress.phase, *_numbers(progress)]
+        words += [progress.phase, *numbers(progress)]
     return ", ".join(words)
 
 
-def _numbers(progress: Progress) -> list[str]:
+def numbers(progress: Progress) -> list[str]:
+    """Say how far a run is, a few words each."""
     if progress.phase in {"starting", "staging", "loading"}:
         return [f"{progress.rows:,} rows"]
     words = [f"{progress.done:,}/{progress.rows:,} rows"]

@@ -1,20 +1,17 @@
 """The one call."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal, overload
 
-from ml_toolkit.functions.llm.inference._progress import progress_lines
+from ml_toolkit.functions.llm.inference._progress import ProgressOption, follow
 from ml_toolkit_core import dispatch
 from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.plan import InferencePlan
-from ml_toolkit_core.values import InferenceRequest, JobStatus, Prompts, WriteMode
+from ml_toolkit_core.values import InferenceRequest, Prompts, WriteMode
 
 _BACKENDS: Final = Backends()
-
-#: What ``progress`` takes.
-ProgressOption = bool | Callable[[JobStatus], None] | None
 
 
 @overload
@@ -129,8 +126,9 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         timeout_s: Bounds the waiting, not the job.
         dry_run: Return the plan and start nothing.
         wait: Follow the job to its end; else return at once.
-        progress: None or True for lines on stderr, False for silence, or a function
-            that gets every status.
+        progress: None or True for a moving line on a terminal and plain lines
+            elsewhere (stderr), False for silence, or a function that gets every
+            status.
         anyscale_compute_config: A member or its raw string.
         anyscale_job_kind: A member or its raw string.
         anyscale_team: A member or its raw string.
@@ -188,10 +186,11 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     job = dispatch.submit(plan, _BACKENDS)
     if not wait:
         return job
-    return job.wait(
+    return follow(
+        job,
         timeout_s=timeout_s,
         unreachable_after_s=unreachable_after_s,
-        progress=_progress(progress, job),
+        progress=progress,
     )
 
 
@@ -239,13 +238,3 @@ def _write_mode(given: str) -> WriteMode:
         raise RequestError(
             f"write_mode={given!r} is not built yet; there is {modes}"
         ) from None
-
-
-def _progress(
-    given: ProgressOption, job: InferenceJob
-) -> Callable[[JobStatus], None] | None:
-    if given is False:
-        return None
-    if given is None or given is True:
-        return progress_lines(job)
-    return given
