@@ -8,6 +8,8 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
 
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import Completion
@@ -95,6 +97,14 @@ class Run:
         self, store: Store | None = None, *, commit_parts: int = 2
     ) -> str | None:
         """Do all that is left; return where the failed rows are listed."""
+        try:
+            return self._to_end(store, commit_parts)
+        except DeltaError as error:
+            if "Killed" in str(error):  # died while the Delta library asked for rows
+                raise Killed from error
+            raise
+
+    def _to_end(self, store: Store | None, commit_parts: int) -> str | None:
         order = self.order()
         source = open_source(order.source, order.pin)
         sink = open_sink(order, store=store)
@@ -162,17 +172,33 @@ def write_jsonl(path: Path, rows: Sequence[object]) -> str:
 
 def read_output(run: Run) -> list[dict[str, Any]]:
     """Return the rows that a reader of the output sees."""
-    return read_jsonl(run.output)
+    if run.format is TableFormat.JSONL:
+        return read_jsonl(run.output)
+    return read_delta(run.output)
+
+
+def read_delta(path: str) -> list[dict[str, Any]]:
+    """Return the rows of a Delta table, by ``id``, as its own reader gives them."""
+    rows = pa.table(
+        QueryBuilder().register("t", DeltaTable(path)).execute("select * from t")
+    )
+    return sorted(rows.to_pylist(), key=lambda row: row.get("id", 0))
 
 
 def read_list(kind: TableFormat, listed: str | None) -> list[dict[str, Any]]:
     """Return the list of failed rows; none when there is no list."""
-    assert kind is TableFormat.JSONL
-    return [] if listed is None else read_jsonl(listed)
+    if listed is None:
+        return []
+    return read_jsonl(listed) if kind is TableFormat.JSONL else read_delta(listed)
 
 
 def strays(run: Run) -> list[str]:
     """Return files that no reader needs and no later attempt would remove."""
+    if run.format is TableFormat.DELTA:
+        known = {Path(uri).name for uri in DeltaTable(run.output).file_uris()}
+        return sorted(
+            {file.name for file in Path(run.output).glob("*.parquet")} - known
+        )
     return [
         str(path)
         for path in Path(run.output).rglob("*")
@@ -191,6 +217,7 @@ def kit() -> Any:
         read_jsonl = staticmethod(read_jsonl)
         write_jsonl = staticmethod(write_jsonl)
         read_output = staticmethod(read_output)
+        read_delta = staticmethod(read_delta)
         read_list = staticmethod(read_list)
         strays = staticmethod(strays)
 

@@ -14,7 +14,7 @@ from ml_toolkit_core.tables.sink import open_sink, output_format, owner
 from ml_toolkit_core.tables.source import open_source
 from ml_toolkit_core.values import TableFormat, TableLocation
 
-FORMATS = [TableFormat.JSONL]
+FORMATS = [TableFormat.JSONL, TableFormat.DELTA]
 both_formats = pytest.mark.parametrize("kind", FORMATS)
 
 

@@ -1,10 +1,12 @@
 """The sink of a run: where its answers go, and whose an output is."""
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables.claim import Owner, owner
+from ml_toolkit_core.tables.deltasink import DeltaSink
 from ml_toolkit_core.tables.jsonlsink import JsonlSink
 from ml_toolkit_core.tables.parts import Sink
 from ml_toolkit_core.tables.store import Store, join, store_for
@@ -12,7 +14,10 @@ from ml_toolkit_core.values import TableFormat, TableLocation
 
 __all__ = ["Owner", "open_sink", "output_format", "owner"]
 
-_SINKS: Final = {TableFormat.JSONL: JsonlSink}
+_SINKS: Final[Mapping[TableFormat, Callable[[WorkOrder, Store], Sink]]] = {
+    TableFormat.JSONL: JsonlSink.of,
+    TableFormat.DELTA: DeltaSink.of,
+}
 _WRITTEN: Final = (
     "an output is a Delta table, or a folder of JSON Lines parts (a name that ends "
     "in .jsonl, or output_format='jsonl')"
@@ -61,4 +66,4 @@ def open_sink(order: WorkOrder, *, store: Store | None = None) -> Sink:
         RequestError: When the format cannot be written, or cannot hold the columns.
     """
     store = store or store_for(order.output.uri)
-    return _SINKS[output_format(order.output, store=store)].of(order, store)
+    return _SINKS[output_format(order.output, store=store)](order, store)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,7 +17,12 @@ from deltalake import write_deltalake as _write_deltalake
 from deltalake.transaction import AddAction
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.tables.durable import make_folder, sync_folder, written_aside
+from ml_toolkit_core.tables.durable import (
+    UNFINISHED,
+    make_folder,
+    sync_folder,
+    written_aside,
+)
 from ml_toolkit_core.wire import Json
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -45,8 +51,8 @@ class FileInfo:
 class Store(Protocol):
     """Files and Delta tables by absolute path or URI; can be pickled.
 
-    A call has happened whole or not at all, whenever the process is killed, except
-    ``delete_folder``, which may be half done and can be repeated.
+    Whenever the process is killed, a call has happened whole or not at all; it may
+    leave a file behind whose name begins with ``UNFINISHED``.
     """
 
     def stat(self, uri: str) -> FileInfo | None:
@@ -110,9 +116,7 @@ class Store(Protocol):
                 since the handle was refreshed.
         """
 
-    def overwrite_table(
-        self, uri: str, rows: pa.RecordBatchReader, commit: CommitProperties
-    ) -> None:
+    def overwrite_table(self, uri: str, rows: pa.RecordBatchReader) -> None:
         """Make a Delta table of exactly these rows and columns."""
 
 
@@ -173,9 +177,12 @@ class LocalStore:
         Path(uri).unlink(missing_ok=True)
 
     def delete_folder(self, uri: str) -> None:
-        """Remove the tree."""
+        """Rename the folder aside, then remove it."""
+        folder = Path(uri)
+        doomed = folder.parent / f"{UNFINISHED}{secrets.token_hex(4)}-{folder.name}"
         with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(uri)
+            folder.rename(doomed)
+            shutil.rmtree(doomed)
 
     def open_table(self, uri: str, version: int | None = None) -> DeltaTable:
         """Open by path; unlike a URL it may hold any character."""
@@ -205,9 +212,7 @@ class LocalStore:
             post_commithook_properties=_KEEP_HISTORY,
         )
 
-    def overwrite_table(
-        self, uri: str, rows: pa.RecordBatchReader, commit: CommitProperties
-    ) -> None:
+    def overwrite_table(self, uri: str, rows: pa.RecordBatchReader) -> None:
         """Write files and a commit that replaces all others."""
         path = _table_path(uri)
         make_folder(path)
@@ -216,7 +221,6 @@ class LocalStore:
             rows,
             mode="overwrite",
             schema_mode="overwrite",
-            commit_properties=commit,
         )
 
 
