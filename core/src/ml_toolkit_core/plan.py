@@ -94,7 +94,12 @@ class InferencePlan:
             ("output", f"{pinned.output.uri} ({pinned.output.format})"),
             ("answer", f"column {self.request.output_column!r}"),
             ("compute", f"{self.request.compute_type}: {target.name}"),
-            ("replicas", f"{replicas.replicas} x {per_replica}, {parallel}"),
+            (
+                "replicas",
+                "planned on the far side"
+                if replicas.on_far_side
+                else f"{replicas.replicas} x {per_replica}, {parallel}",
+            ),
             ("executor", self.request.executor),
             ("splits", f"of up to {self.split_rows:,} rows, each published once"),
             *(("note", note) for note in self.notes),
