@@ -90,6 +90,8 @@ def parse_strictly(line: bytes) -> dict[str, Json]:
         raise LineFault("holds a number of too many digits") from error
     if not isinstance(value, dict):
         raise LineFault(f"is {_KINDS[type(value)]}, not an object")
+    if may_hold_surrogates(text) and _has_broken_key(value):
+        raise LineFault("has a key with half of a surrogate pair")
     return value
 
 
@@ -148,6 +150,12 @@ def without_surrogates(value: Json) -> Json:
     return value
 
 
+def _has_broken_key(value: Json) -> bool:
+    if isinstance(value, Mapping):
+        return any(has_surrogates(k) or _has_broken_key(v) for k, v in value.items())
+    return isinstance(value, list) and any(map(_has_broken_key, value))
+
+
 def _skip(text: str, place: int) -> int:
     match = _SPACE.match(text, place)
     return match.end() if match else place
@@ -157,8 +165,6 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise LineFault("has an object with the same key twice")
-    if any(_SURROGATE.search(key) for key in found):
-        raise LineFault("has a key with half of a surrogate pair")
     return found
 
 
