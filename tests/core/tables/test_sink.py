@@ -247,7 +247,7 @@ SCENARIO = st.fixed_dictionaries(
 
 
 @both_formats
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(scenario=SCENARIO)
 def test_has_each_row_once_after_any_kills(kit, tmp_path_factory, kind, scenario):
     folder = tmp_path_factory.mktemp("kills")
