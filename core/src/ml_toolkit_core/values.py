@@ -5,11 +5,10 @@ import re
 from collections.abc import Mapping
 from typing import Final, Self
 
-import attrs
 from attrs import field, frozen
-from attrs.validators import ge, in_, instance_of, matches_re, min_len, optional
+from attrs.validators import ge, gt, instance_of, matches_re, min_len, optional
 
-from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.errors import PluginError, RequestError, ToolkitError
 from ml_toolkit_core.wire import Json, frozen_json
 
 _NAME: Final = r"[a-z][a-z0-9_]*"
@@ -21,7 +20,7 @@ class WriteMode(enum.StrEnum):
     """What to do with an output that is already there."""
 
     ERROR = "error"
-    """Refuse, unless this very run made it: then resume."""
+    """Refuse, unless this very run made it; then resume."""
 
 
 class JobState(enum.StrEnum):
@@ -34,7 +33,7 @@ class JobState(enum.StrEnum):
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
     UNKNOWN = "UNKNOWN"
-    """Unreachable, or a word this version does not know: no rank, never final."""
+    """Unreachable, or a word this version does not know; no rank, never final."""
 
     @property
     def rank(self) -> int | None:
@@ -103,12 +102,14 @@ class InferenceRequest:
         engine_kwargs: vLLM's ``EngineArgs`` by name.
         output_column: Where the answer goes.
         run_id: The same id again resumes; a fresh one when None.
+        engine_timeout_s: Seconds without a sign of life after which an engine counts
+            as hung.
         backend_options: The backend's own options, without its prefix.
     """
 
-    input_table: str = field(validator=[instance_of(str), min_len(1)])
-    model: str = field(validator=[instance_of(str), min_len(1)])
-    output_table: str = field(validator=[instance_of(str), min_len(1)])
+    input_table: str = field(validator=min_len(1))
+    model: str = field(validator=min_len(1))
+    output_table: str = field(validator=min_len(1))
     compute_type: str = field(default="local", validator=matches_re(_NAME))
     gpu_type: str | None = field(default=None, validator=optional(min_len(1)))
     num_gpus: int | None = field(
@@ -125,6 +126,7 @@ class InferenceRequest:
     run_id: str | None = field(
         default=None, validator=optional(matches_re(RUN_ID_PATTERN))
     )
+    engine_timeout_s: float = field(default=600.0, validator=gt(0))
     backend_options: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
 
 
@@ -143,7 +145,7 @@ class ModelKind(enum.StrEnum):
     """What a model reference points at."""
 
     FOLDER = "folder"
-    """A Hugging Face folder: config.json, tokenizer, safetensors."""
+    """A Hugging Face folder with config.json, tokenizer and safetensors."""
     GGUF = "gguf"
     """One .gguf file; converted once to float32 safetensors and cached."""
     HUB = "hub"
@@ -369,7 +371,8 @@ class Progress:
     """How far a run is, as its ledger says.
 
     Args:
-        phase: ``starting``, ``loading``, ``running``, ``finishing`` or ``done``.
+        phase: ``starting``, ``staging``, ``loading``, ``running``, ``finishing`` or
+            ``done``.
         rows: Rows of the input.
         done: Rows answered or failed, in this attempt and those before it.
         failed: Rows with an error, of ``done``.
@@ -439,6 +442,50 @@ class RunResult:
     seconds: float
 
 
+@frozen(kw_only=True)
+class Outcome:
+    """How a worker ended, in its own words.
+
+    Args:
+        state: ``SUCCEEDED`` or ``FAILED``.
+        reason: Why it failed, for people.
+        resumable: Whether the same ``run_id`` again goes on from here.
+        result: What was made, when it succeeded.
+    """
+
+    state: JobState
+    reason: str = ""
+    resumable: bool = True
+    result: RunResult | None = None
+
+    @classmethod
+    def of(cls, error: Exception) -> Self:
+        """Return how a run ended that ended in ``error``."""
+        known = isinstance(error, ToolkitError)
+        return cls(
+            state=JobState.FAILED,
+            reason=str(error) if known else f"{type(error).__name__}: {error}",
+            resumable=not isinstance(error, RequestError | PluginError),
+        )
+
+
+@frozen(kw_only=True)
+class LedgerState:
+    """What a run's ledger says.
+
+    Args:
+        attempt: The attempt that wrote it.
+        progress: How far that attempt is.
+        updated_at: When it was written, in seconds since 1970, UTC.
+        outcome: How it ended, or None while it runs.
+    """
+
+    attempt: int
+    progress: Progress
+    updated_at: float
+    outcome: Outcome | None = None
+
+
 # --- what a backend says of itself --------------------------------------------------
 
 
@@ -474,6 +521,3 @@ class BackendInfo:
     gpu_types: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
     options: tuple[Option, ...] = ()
-
-
-evolve = attrs.evolve

@@ -2,15 +2,21 @@
 
 import pytest
 
-from ml_toolkit_core.tables.ledger import Ledger, LedgerState, Outcome, read_ledger
+from ml_toolkit_core.tables.ledger import Ledger, read_ledger
 from ml_toolkit_core.tables.store import LocalStore
-from ml_toolkit_core.values import Progress, RunResult
+from ml_toolkit_core.values import (
+    JobState,
+    LedgerState,
+    Outcome,
+    Progress,
+    RunResult,
+)
 
 
 def test_gives_back_what_was_written_last(tmp_path):
     ledger = Ledger(LocalStore(), str(tmp_path / "run"), clock=lambda: 12.5)
     outcome = Outcome(
-        state="succeeded",
+        state=JobState.SUCCEEDED,
         result=RunResult(
             output="out",
             errors=None,

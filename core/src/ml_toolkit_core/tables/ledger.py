@@ -5,49 +5,14 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from attrs import field, frozen
-from attrs.validators import in_
+from attrs import frozen
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.store import Store, join, read_json, store_for
-from ml_toolkit_core.values import Progress, RunResult
+from ml_toolkit_core.values import LedgerState, Outcome, Progress
 from ml_toolkit_core.wire import from_json, to_json
 
 _FILE: Final = "ledger.json"
-
-
-@frozen(kw_only=True)
-class Outcome:
-    """How an attempt ended.
-
-    Args:
-        state: ``succeeded`` or ``failed``.
-        reason: Why, in a sentence; empty on success.
-        result: What the run made, on success.
-        resumable: Whether the same call again goes on from here.
-    """
-
-    state: str = field(validator=in_(("succeeded", "failed")))
-    reason: str = ""
-    result: RunResult | None = None
-    resumable: bool = False
-
-
-@frozen(kw_only=True)
-class LedgerState:
-    """What a ledger says.
-
-    Args:
-        progress: How far the run is.
-        attempt: Which attempt wrote it.
-        updated_at: When, in seconds since 1970.
-        outcome: None while the attempt goes on.
-    """
-
-    progress: Progress
-    attempt: int
-    updated_at: float
-    outcome: Outcome | None = None
 
 
 @frozen

@@ -1,0 +1,32 @@
+"""The executor ``ray-vllm``: Ray actors that drive vLLM's engine step by step."""
+
+from pkgutil import resolve_name
+from typing import Final
+
+import attrs
+
+from ml_toolkit_anyscale.executor.checks import check
+from ml_toolkit_anyscale.executor.models import stage
+from ml_toolkit_core import paths
+from ml_toolkit_core.order import WorkOrder
+
+__all__ = ["check", "execute"]
+
+#: By name: a client that only checks a request needs no tables, Ray or vLLM.
+_DRIVER: Final = "ml_toolkit_core.pipeline.driver:run"
+_POOL: Final = "ml_toolkit_anyscale.executor.pool:RayPool"
+_ENGINE: Final = "ml_toolkit_anyscale.executor.engine:VLLMEngine"
+
+
+def execute(order: WorkOrder) -> None:
+    """Run an order to its end.
+
+    Raises:
+        RequestError: When it cannot run as it is.
+        JobError: When it ended on the way; the same ``run_id`` resumes.
+    """
+    resolve_name(_DRIVER)(order, pool=_POOL, engine=_ENGINE, stage=_stage)
+
+
+def _stage(order: WorkOrder) -> WorkOrder:
+    return attrs.evolve(order, model=stage(order.model, paths.home()))

@@ -1,0 +1,94 @@
+"""Models as the engine wants them: a GGUF file becomes a cached folder, once."""
+
+import contextlib
+import hashlib
+import logging
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.values import ModelKind, ModelLocation
+
+log = logging.getLogger(__name__)
+
+#: Part of the cache's names; raise it when the conversion makes something else.
+_FORM: Final = b"float32 safetensors, 1"
+_MAGIC: Final = b"GGUF"
+
+
+def stage(model: ModelLocation, home: Path) -> ModelLocation:
+    """Return the model in a form that the engine loads.
+
+    A ``.gguf`` file is converted to float32 safetensors, with its tokenizer and chat
+    template, in ``<home>/cache/models``; the next run finds it there. Everything
+    else is returned as it is.
+
+    Args:
+        model: The model of the run.
+        home: Our own folder; see ``ML_TOOLKIT_HOME``.
+
+    Raises:
+        RequestError: When the file is no GGUF that can be converted.
+    """
+    if model.kind is not ModelKind.GGUF:
+        return model
+    source = Path(model.uri)
+    folder = home / "cache" / "models" / f"{source.stem}-{_digest(source)}"
+    if not folder.exists():
+        _convert(source, folder)
+    return attrs.evolve(model, uri=str(folder), kind=ModelKind.FOLDER)
+
+
+def _digest(source: Path) -> str:
+    try:
+        with source.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise RequestError(
+                    f"model={str(source)!r} is no GGUF file: it does not begin with "
+                    f"{_MAGIC.decode()!r}; copy or download it again"
+                )
+            file.seek(0)
+            digest = hashlib.file_digest(file, lambda: hashlib.sha256(_FORM))
+    except OSError as error:
+        raise RequestError(
+            f"model={str(source)!r} cannot be read: {error.strerror}"
+        ) from error
+    return digest.hexdigest()[:16]
+
+
+def _convert(source: Path, folder: Path) -> None:
+    """Convert in a process of its own, so that its memory is free again after."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        module = f"{__package__}.conversion"
+        done = subprocess.run(  # noqa: S603  our own interpreter and module
+            [sys.executable, "-m", module, str(source), str(aside)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            log.error("converting model=%r failed:\n%s", str(source), done.stdout)
+            last = done.stdout.strip().splitlines()[-1:] or [
+                f"the converter ended with code {done.returncode}"
+            ]
+            raise RequestError(
+                f"model={str(source)!r} cannot be converted from GGUF: {last[0]}"
+            )
+        aside.chmod(0o755)
+        with contextlib.suppress(OSError):  # another run was first: the same bytes
+            aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    if not folder.exists():
+        raise RequestError(f"the folder {str(folder)!r} cannot be made")
+    log.info("converted model=%r to=%r", str(source), str(folder))

@@ -1,0 +1,228 @@
+"""Replicas as Ray actors, on a Ray of this run's own."""
+
+import contextlib
+import logging
+import os
+import re
+import secrets
+import shutil
+import signal
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NoReturn
+
+import ray
+from attrs import define, field
+from ray.exceptions import RayActorError, RayError, RayTaskError
+
+from ml_toolkit_anyscale.executor.actor import ReplicaActor
+from ml_toolkit_anyscale.executor.cargo import Cargo
+from ml_toolkit_anyscale.executor.settings import (
+    RAY_ENVIRONMENT,
+    replica_cores,
+    replica_environment,
+)
+from ml_toolkit_core.errors import ReplicaDied, RequestError, ToolkitError
+from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.pipeline.pool import Report
+from ml_toolkit_core.tables.parts import PartWriter, SplitRows
+
+log = logging.getLogger(__name__)
+
+#: One call runs, the next one waits at the actor: it never waits for the driver.
+CALLS_QUEUED: Final = 2
+#: Rows on their way; more than this is spilled to the run's temporary folder.
+OBJECT_STORE_BYTES: Final = 512 << 20
+#: Ray puts sockets below its folder, and their paths hold 107 characters at most.
+_TEMP_CHARS: Final = 40
+
+
+@define
+class _Member:
+    """One replica, seen from the driver."""
+
+    number: int
+    actor: Any
+    pid: int | None = None
+    splits: int = 0
+    calls: int = 0
+    pending: deque[SplitRows] = field(factory=deque)
+
+
+class RayPool:
+    """Replicas as actors of a local Ray that starts and ends with the pool.
+
+    Args:
+        order: The run's order.
+        engine: The engine, as ``module:attribute``; resolved in the actors.
+        writer: Writes finished splits, in the actors.
+    """
+
+    def __init__(self, order: WorkOrder, *, engine: str, writer: PartWriter) -> None:
+        self._order = order
+        self._engine = engine
+        self._writer = writer
+        self._members: list[_Member] = []
+        self._calls: dict[Any, _Member] = {}
+        self._temp: str | None = None
+
+    def start(self) -> int:
+        """Start Ray and load the model in every replica, side by side.
+
+        Raises:
+            RequestError: When the machine has not what the plan needs, or vLLM
+                refuses the model or its arguments.
+            ReplicaDied: When a replica cannot load.
+        """
+        if address := os.environ.get("RAY_ADDRESS"):
+            raise RequestError(
+                f"RAY_ADDRESS={address!r} names a Ray cluster, and running there is "
+                "not built yet; unset RAY_ADDRESS to use a Ray of the run's own"
+            )
+        cores = replica_cores(self._order)
+        self._start_ray(cores)
+        for number, own in enumerate(cores):
+            options = {
+                "num_cpus": len(own),
+                "num_gpus": self._order.plan.gpus_per_replica,
+                "max_restarts": 0,
+                "runtime_env": {"env_vars": replica_environment(self._order, len(own))},
+            }
+            actor = ray.remote(ReplicaActor).options(**options)
+            self._members.append(
+                _Member(number, actor.remote(self._order.dumps(), number, own))
+            )
+        loads = {}
+        for member in self._members:
+            self._calls[member.actor.pid.remote()] = member
+            loads[member.actor.load.remote(self._engine, self._writer)] = member
+        for call, member in self._done(self._calls, len(self._members), None):
+            member.pid = self._get(call, member)
+        self._calls.clear()
+        capacity = 0
+        waiting = dict(loads)
+        while waiting:
+            for call, member in self._done(waiting, 1, None):
+                capacity = self._get(call, member)
+                del waiting[call]
+        return capacity
+
+    def put(self, replica: int, rows: SplitRows) -> None:
+        """Give a replica one more split; returns at once."""
+        member = self._members[replica]
+        member.splits += 1
+        member.pending.append(rows)
+        self._call(member)
+
+    def reports(self, timeout_s: float) -> Sequence[Report]:
+        """Return the reports that are there, waiting for the first.
+
+        Raises:
+            ReplicaDied: When a replica is gone.
+        """
+        reports = []
+        for call, member in self._done(self._calls, 1, timeout_s):
+            del self._calls[call]
+            member.calls -= 1
+            report = self._get(call, member)
+            member.splits -= len(report.parts)
+            reports.append(report)
+            self._call(member)
+        return reports
+
+    def stop(self) -> None:
+        """End all replicas, also those that hang, and Ray with them."""
+        for member in self._members:
+            if member.pid is not None:  # Ray asks a process to end; a hung one stays
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(member.pid, signal.SIGKILL)
+        self._members.clear()
+        self._calls.clear()
+        if self._temp is not None:
+            ray.shutdown()
+            shutil.rmtree(self._temp, ignore_errors=True)
+            self._temp = None
+
+    def _start_ray(self, cores: Sequence[Sequence[int]]) -> None:
+        for name, value in RAY_ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        # A local Ray asks for a token; without this one Ray keeps its own at home.
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        self._temp = _temp_folder()
+        ray.init(
+            address="local",
+            num_cpus=sum(map(len, cores)),
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=True,  # the driver's output is the run's log
+            logging_level=logging.WARNING,
+            _temp_dir=self._temp,
+        )
+        needed = self._order.plan.replicas * self._order.plan.gpus_per_replica
+        there = int(ray.cluster_resources().get("GPU", 0))
+        if needed > there:
+            raise RequestError(
+                f"the plan needs {needed} GPUs for {self._order.plan.replicas} "
+                f"replicas, but Ray finds {there} on this machine"
+            )
+
+    def _call(self, member: _Member) -> None:
+        """Keep calls queued at a replica that has rows to answer."""
+        while member.splits and member.calls < CALLS_QUEUED:
+            work = [Cargo.pack(rows) for rows in member.pending]
+            member.pending.clear()
+            self._calls[member.actor.turn.remote(*work)] = member
+            member.calls += 1
+
+    def _done(
+        self, calls: dict[Any, _Member], count: int, timeout_s: float | None
+    ) -> Iterator[tuple[Any, _Member]]:
+        """Yield the calls that are done, waiting for ``count`` of them."""
+        if not calls:
+            return
+        ray.wait(list(calls), num_returns=count, timeout=timeout_s)
+        ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0)
+        yield from ((call, calls[call]) for call in ready)
+
+    def _get(self, call: Any, member: _Member) -> Any:
+        try:
+            return ray.get(call)
+        except RayError as error:
+            self._raise(error, member)
+
+    def _raise(self, error: RayError, member: _Member) -> NoReturn:
+        if isinstance(error, RayTaskError):
+            if isinstance(error.cause, ToolkitError):
+                raise error.cause from None
+            what = f"{type(error.cause).__name__}: {error.cause}"
+        elif isinstance(error, RayActorError):
+            what = _why(str(error))
+        else:
+            what = f"{type(error).__name__}: {error}"
+        log.error("replica=%d died run_id=%s", member.number, self._order.run_id)
+        raise ReplicaDied(
+            f"replica {member.number} died: {' '.join(what.split())[:600]} Published "
+            f"rows are kept; run again with run_id={self._order.run_id!r} to go on."
+        ) from None
+
+
+def _why(message: str) -> str:
+    """Return the one sentence of Ray's page on a dead actor."""
+    found = re.search(
+        r"Worker exit detail: (.*?)(?:\. There are|$)", message, re.DOTALL
+    )
+    if found is None:
+        return message.partition("\n")[0]
+    return (
+        f"{found[1].rstrip('.')}. Its process was killed, or memory ran out (a "
+        "smaller max_num_seqs, max_model_len or number of replicas needs less)."
+    )
+
+
+def _temp_folder() -> str:
+    """Make a folder for Ray's sockets and logs, with a short path."""
+    parent = tempfile.gettempdir()
+    if len(parent) > _TEMP_CHARS:
+        parent = "/tmp"  # noqa: S108  mkdtemp makes the name; the path must be short
+    return tempfile.mkdtemp(prefix="mlt-", dir=parent)

@@ -1,0 +1,93 @@
+"""What a replica runs with: its environment, its cores, and vLLM's arguments."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.values import ModelKind
+from ml_toolkit_core.wire import Json
+
+#: Cut off far too early by vLLM's own 16.
+MAX_TOKENS: Final = 256
+#: Without GPUs; vLLM's own default is a share of all memory, for each replica.
+CPU_KV_CACHE_BYTES: Final = 1 << 30
+#: Without GPUs; measured on 2 cores: more is no faster and the first rows come later.
+CPU_MAX_NUM_SEQS: Final = 64
+
+#: Set in the driver before Ray starts; what the environment says already stays.
+RAY_ENVIRONMENT: Final[Mapping[str, str]] = {
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_COLOR_PREFIX": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+def replica_environment(order: WorkOrder, cores: int) -> dict[str, str]:
+    """Return the environment of a replica's process.
+
+    Args:
+        order: The run's order.
+        cores: CPU cores of one replica.
+    """
+    environment = {
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "NO_COLOR": "1",
+        "OMP_NUM_THREADS": str(cores),  # else vLLM takes one thread, and Ray num_cpus
+        "TOKENIZERS_PARALLELISM": "false",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine lives in the actor
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+    if order.model.kind is not ModelKind.HUB:
+        environment["HF_HUB_OFFLINE"] = "1"
+    library = Path(sys.prefix) / "lib" / "libiomp5.so"
+    if not order.plan.gpus_per_replica and library.exists():
+        environment["LD_PRELOAD"] = str(library)
+    return environment
+
+
+def replica_cores(order: WorkOrder) -> tuple[tuple[int, ...], ...]:
+    """Deal this process's CPU cores out, one set for each replica.
+
+    When there are fewer cores than replicas, they are shared.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    replicas = order.plan.replicas
+    each = order.plan.cpus_per_replica or max(1, len(cores) // replicas)
+    if each * replicas > len(cores):
+        return (tuple(cores),) * replicas
+    return tuple(tuple(cores[i * each : (i + 1) * each]) for i in range(replicas))
+
+
+def engine_arguments(order: WorkOrder, *, has_bfloat16: bool) -> dict[str, Json]:
+    """Return vLLM's ``EngineArgs`` by name; what the caller said wins.
+
+    Args:
+        order: The run's order.
+        has_bfloat16: Whether this machine multiplies bfloat16 in hardware.
+    """
+    arguments: dict[str, Json] = {
+        "disable_log_stats": True,
+        "max_model_len": -1,  # the model's own, lowered to what fits into memory
+        "trust_remote_code": False,
+        "use_tqdm_on_load": False,
+    }
+    if order.model.kind is ModelKind.HUB and order.model.revision:
+        arguments["revision"] = order.model.revision
+    if not order.plan.gpus_per_replica:
+        arguments |= {
+            "enforce_eager": True,
+            "kv_cache_memory_bytes": CPU_KV_CACHE_BYTES,
+            "max_num_seqs": CPU_MAX_NUM_SEQS,
+        }
+        if not has_bfloat16:  # bfloat16 is 5.6 times slower without the hardware
+            arguments["dtype"] = "float32"
+    return arguments | {
+        **order.engine_kwargs,
+        "model": order.model.uri,
+        "pipeline_parallel_size": order.plan.pipeline_parallel_size,
+        "tensor_parallel_size": order.plan.tensor_parallel_size,
+    }
