@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_toolkit_core.errors import RequestError
@@ -303,7 +303,7 @@ KEY = st.sampled_from(["a", "b", "c d", "ü", "", "q'\"\\"])
 ROWS = st.lists(st.dictionaries(KEY, VALUE, min_size=1), min_size=1, max_size=8)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rows=ROWS, ascii_only=st.booleans(), indent=st.sampled_from([None, (", ", ": ")])
 )
@@ -333,7 +333,7 @@ def test_a_round_trip_through_json_lines_changes_no_value(
             assert isinstance(found[key], str) == isinstance(row.get(key), str)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(TEXT, VALUE), st.sampled_from(["", " ", "\t ", " \n"]))
 def test_the_texts_of_a_line_are_its_values(row, space):
     line = json.dumps(row, separators=(f"{space},{space}", f"{space}:{space}"))

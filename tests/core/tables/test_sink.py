@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_toolkit_core.errors import RequestError, RunFenced
@@ -263,7 +263,7 @@ SCENARIO = st.fixed_dictionaries(
 
 
 @both_formats
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenario=SCENARIO)
 def test_has_each_row_once_after_any_kills(kit, tmp_path_factory, kind, scenario):
     folder = tmp_path_factory.mktemp("kills")
@@ -349,6 +349,22 @@ def test_names_parts_so_that_their_order_is_the_order_of_the_rows(run, tmp_path)
         "part-000001.jsonl",
         "part-000002.jsonl",
     ]
+
+
+def test_refuses_a_published_part_that_somebody_edited(run, tmp_path):
+    run(TableFormat.JSONL).to_end()
+    (tmp_path / "out" / "part-000001.jsonl").write_text('{"id": 2}\n')
+
+    with pytest.raises(RequestError, match=r"part-000001.jsonl' is not as run_id="):
+        open_sink(run(TableFormat.JSONL).order()).open()
+
+
+def test_says_that_an_output_cannot_be_written(kit, tmp_path):
+    source = kit.write_jsonl(tmp_path / "in.jsonl", rows_of(1))
+    run = kit.Run(source, str(tmp_path / "in.jsonl" / "out"))
+
+    with pytest.raises(RequestError, match="cannot be written: Not a directory"):
+        open_sink(run.order()).open()
 
 
 def test_writes_a_list_of_failed_rows_whose_own_columns_have_our_names(kit, tmp_path):
