@@ -103,3 +103,40 @@ def test_gives_all_parts_one_schema_when_a_column_is_null_in_most(kit, tmp_path)
     assert all(schema.equals(schemas[0]) for schema in schemas)
     assert str(schemas[0].field("note").type) == "string"
     assert str(schemas[0].field("error").type) == "string"
+
+
+def test_removes_the_files_of_killed_writers_and_no_others(kit, tmp_path):
+    source = kit.write_jsonl(tmp_path / "in.jsonl", [{"id": 1, "prompt": "p"}])
+    run = kit.Run(source, str(tmp_path / "out"), format=TableFormat.DELTA)
+    run.to_end()
+    (published,) = (file.name for file in (tmp_path / "out").glob("*.parquet"))
+    killed = [
+        "part-000000-run-1-1-0123abcd.parquet",
+        ".unfinished-0123abcd-part-000000-run-1-1-0123abcd.parquet",
+    ]
+    others = ["part-000000-run-10-1-0123abcd.parquet", "part-000000.parquet"]
+    for name in [*killed, *others]:
+        (tmp_path / "out" / name).touch()
+
+    open_sink(run.order()).open()
+
+    left = {file.name for file in (tmp_path / "out").iterdir() if file.is_file()}
+    assert left == {published, *others}
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "c#1", "d;x", "g?q=1", "h[1]", "a|b", "50%", "ü-東"]
+)
+def test_writes_to_exactly_the_name_that_was_asked_for(kit, tmp_path, run, name):
+    run.output = str(tmp_path / name)
+    run.fails = frozenset({"p0"})
+
+    listed = run.to_end()
+
+    assert [row["id"] for row in kit.read_output(run)] == list(range(5))
+    assert [row["id"] for row in kit.read_list(run.format, listed)] == [0]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "in.jsonl",
+        name,
+        listed.rpartition("/")[2],
+    }
