@@ -43,7 +43,7 @@ test: setup
 	$(BIN)/python -m pytest
 
 fast: setup
-	$(BIN)/python -m pytest -m "not engine"
+	$(BIN)/python -m pytest --ignore tests/e2e --ignore tests/anyscale/executor
 
 check: setup
 	$(BIN)/ruff check .
