@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -246,7 +247,7 @@ SCENARIO = st.fixed_dictionaries(
 
 
 @both_formats
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(scenario=SCENARIO)
 def test_has_each_row_once_after_any_kills(kit, tmp_path_factory, kind, scenario):
     folder = tmp_path_factory.mktemp("kills")
@@ -380,3 +381,48 @@ def test_leaves_json_in_the_output_as_the_json_it_was(kit, tmp_path):
     text = (tmp_path / "out" / "part-000000.jsonl").read_text()
     assert text.startswith(line[:-1])
     assert json.loads(text.splitlines()[1])["mixed"] == 1
+
+
+@both_formats
+def test_has_each_row_once_when_drivers_of_one_run_race(kit, run, kind):
+    racers = [run(kind, attempt=1 + number % 2, split_rows=1) for number in range(4)]
+    start = threading.Barrier(len(racers))
+
+    def race(racer):
+        start.wait()
+        # The slower ones are fenced; their staging folder may be gone already.
+        with contextlib.suppress(RunFenced, FileNotFoundError):
+            racer.to_end(commit_parts=1)
+
+    threads = [threading.Thread(target=race, args=(racer,)) for racer in racers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    last = run(kind, attempt=3, split_rows=1)
+    last.to_end()
+
+    assert [row["id"] for row in kit.read_output(last)] == list(range(7))
+
+
+def test_keeps_two_runs_with_one_output_apart_when_they_race(kit, run):
+    racers = [run(TableFormat.JSONL, run_id=f"run-{number}") for number in range(4)]
+    start = threading.Barrier(len(racers))
+    refused = []
+
+    def race(racer):
+        start.wait()
+        try:
+            racer.to_end()
+        except RequestError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=race, args=(racer,)) for racer in racers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(refused) == 3
+    assert all("belongs to run_id=" in text for text in refused)
+    assert [row["id"] for row in kit.read_output(racers[0])] == list(range(7))

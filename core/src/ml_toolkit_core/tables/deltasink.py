@@ -162,6 +162,8 @@ class DeltaSink:
         return CommitProperties(
             custom_metadata={_NOTE: json.dumps(note)},
             app_transactions=[Transaction(self.order.run_id, number)],
+            # delta-rs would write a lost race to create the table as version 1.
+            max_commit_retries=None if number else 0,
         )
 
     def _noted_parts(self) -> dict[int, Part]:
@@ -173,6 +175,8 @@ class DeltaSink:
             and (note := json.loads(entry[_NOTE]))["run_id"] == self.order.run_id
         ]
         numbers = sorted(note["commit"] for note in notes)
+        if numbers and numbers[-1] > self._commits:
+            raise self._fenced()
         if numbers != list(range(self._commits + 1)):
             raise RequestError(
                 f"output_table={self.order.output.name!r}: the table's history no "

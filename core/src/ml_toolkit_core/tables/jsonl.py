@@ -16,7 +16,7 @@ from ml_toolkit_core.tables.jsonlines import (
     may_hold_surrogates,
     parse,
     parse_strictly,
-    texts,
+    parse_with_texts,
     without_surrogates,
 )
 from ml_toolkit_core.tables.jsontext import dumps
@@ -148,26 +148,19 @@ def _split_rows(split: Split, taken: list[bytes], schema: pa.Schema) -> SplitRow
     rows: list[dict[str, Json]] = []
     errors: dict[int, RowError] = {}
     for offset, raw in enumerate(taken):
-        row = parse(raw)
         line = raw.decode()
-        broken = (
-            [key for key, value in row.items() if has_surrogates(value)]
-            if may_hold_surrogates(line)
-            else []
-        )
-        if exact and not exact.isdisjoint(row):
-            text = texts(line)
-            for key in exact & row.keys():
-                row[key] = None if row[key] is None else text[key]
-        for key in broken:
-            whole = parse(raw)[key] if key in exact else row[key]
-            mended = without_surrogates(whole)
-            row[key] = dumps(mended) if key in exact else mended
-        if broken:
-            errors[offset] = RowError(
-                "unreadable",
-                f"column {', '.join(map(repr, broken))} holds half of a surrogate pair",
-            )
+        row = _row_with_texts(line, exact) if exact else parse(line)
+        if may_hold_surrogates(line):
+            broken = [
+                key for key, value in parse(line).items() if has_surrogates(value)
+            ]
+            row |= _mended(line, broken, exact)
+            if broken:
+                errors[offset] = RowError(
+                    "unreadable",
+                    f"column {', '.join(map(repr, broken))} holds half of a "
+                    "surrogate pair",
+                )
         rows.append(row)
     arrays = [
         pa.array([row.get(column.name) for row in rows], column.type)
@@ -178,3 +171,18 @@ def _split_rows(split: Split, taken: list[bytes], schema: pa.Schema) -> SplitRow
         batch=pa.RecordBatch.from_arrays(arrays, schema=schema),
         errors=errors,
     )
+
+
+def _row_with_texts(line: str, exact: set[str]) -> dict[str, Json]:
+    """Return the values of a line; the exact text for columns of JSON."""
+    return {
+        key: text if key in exact and value is not None else value
+        for key, (value, text) in parse_with_texts(line).items()
+    }
+
+
+def _mended(line: str, broken: list[str], exact: set[str]) -> dict[str, Json]:
+    """Return the values that hold half of a surrogate pair, without it."""
+    row = parse(line)
+    values = {key: without_surrogates(row[key]) for key in broken}
+    return {key: dumps(v) if key in exact else v for key, v in values.items()}

@@ -14,7 +14,7 @@ from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables import failures
 from ml_toolkit_core.tables.claim import OWN_FOLDER, claim
 from ml_toolkit_core.tables.columns import output_schema
-from ml_toolkit_core.tables.jsonlines import lines, texts
+from ml_toolkit_core.tables.jsonlines import lines, parse_with_texts
 from ml_toolkit_core.tables.jsontext import dumps, json_lines
 from ml_toolkit_core.tables.parts import Part, Split, Tally
 from ml_toolkit_core.tables.pinned import pinned_schema
@@ -127,12 +127,12 @@ class JsonlSink:
             if not part.tally.failed:
                 continue
             for line in self._lines(part.path):
-                row = texts(line.decode())
-                fault = json.loads(row["error"])
+                row = parse_with_texts(line.decode())
+                fault, error_text = row["error"]
                 if fault is not None:
-                    items = {name: row[name] for name in inputs} | {
+                    items = {name: row[name][1] for name in inputs} | {
                         kind: dumps(failures.kind_of(fault)),
-                        error: row["error"],
+                        error: error_text,
                         attempts: dumps(failures.attempts_of(fault)),
                     }
                     joined = ", ".join(f"{dumps(k)}: {v}" for k, v in items.items())
