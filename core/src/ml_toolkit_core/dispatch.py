@@ -10,7 +10,7 @@ from ml_toolkit_core import discovery, records
 from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError, did_you_mean
 from ml_toolkit_core.hookspecs import BackendHooks
-from ml_toolkit_core.identity import differences, identity
+from ml_toolkit_core.identity import identity
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.plan import InferencePlan
 from ml_toolkit_core.references import resolve_references, tables
@@ -157,24 +157,7 @@ def _options(
 
 def _check_output(request: InferenceRequest, pinned: Pinned, run_id: str) -> None:
     """Refuse an output that is there already, unless this very run made it."""
-    owner = tables("sink").owner(pinned.output)
-    if owner is None:
-        return
-    if owner.run_id != run_id:
-        whose = f" by run_id={owner.run_id!r}" if owner.run_id else ""
-        resume = (
-            f", or pass run_id={owner.run_id!r} to go on with that run"
-            if owner.run_id
-            else ""
-        )
-        raise RequestError(
-            f"output_table={request.output_table!r} exists already{whose}, and "
-            f"write_mode={request.write_mode.value!r} never touches what is there; "
-            f"choose another output_table{resume}"
-        )
-    changed = differences(identity(request, pinned), owner.identity)
-    if changed:
-        raise RequestError(
-            f"run_id={run_id!r} was another run: {'; '.join(changed)}. Pass another "
-            "run_id and output_table, or the same arguments as before"
-        )
+    claim = tables("claim")
+    owner = claim.owner(pinned.output)
+    if owner is not None:
+        claim.check(owner, pinned.output, run_id, identity(request, pinned))
