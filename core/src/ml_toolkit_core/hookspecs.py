@@ -1,6 +1,6 @@
 """The contract of a backend: what the core asks, and what an answer promises.
 
-A backend is a module or an object whose functions carry :data:`hookimpl`, named by
+A backend is a module or an object whose functions carry ``hookimpl``, named by
 an entry point in the group ``ml_toolkit.backends``; the entry point's name is the
 ``compute_type``. It answers ``resolve_compute``, ``submit`` and ``poll``; for all
 other hooks the core has an answer of its own. An implementation may take fewer

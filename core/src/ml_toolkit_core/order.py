@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from attrs import field, frozen
-from attrs.validators import ge, matches_re
+from attrs.validators import ge, gt, matches_re
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.values import (
@@ -51,6 +51,7 @@ class WorkOrder:
     sampling_params: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     engine_kwargs: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     output_column: str = "generated_text"
+    engine_timeout_s: float = field(default=600.0, validator=gt(0))
     plan: ReplicaPlan
     split_rows: int = field(validator=ge(1))
     ledger_uri: str

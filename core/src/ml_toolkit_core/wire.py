@@ -1,6 +1,7 @@
 """JSON in and out of our frozen values: the only form that crosses a wire."""
 
 import enum
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -40,10 +41,7 @@ def frozen_json(value: object, path: str = "") -> Json:
 
 
 def _plain_scalar(value: object, path: str) -> Json:
-    if isinstance(value, float) and value != value or value in (  # noqa: PLR0124
-        float("inf"),
-        float("-inf"),
-    ):
+    if isinstance(value, float) and not math.isfinite(value):
         raise RequestError(f"{path or 'value'}: {value!r} cannot be sent as JSON")
     for plain in (bool, int, float, str):
         if isinstance(value, plain):
@@ -57,7 +55,7 @@ def _plain_key(key: object, path: str) -> str:
     return str(key)
 
 
-def to_json(value: object) -> Json:
+def to_json(value: Any) -> Json:
     """Turn a frozen value into plain JSON types."""
     if attrs.has(type(value)):
         return {
@@ -83,12 +81,13 @@ def from_json(cls: type[T], data: Json) -> T:
         RequestError: When the data cannot be such a value.
     """
     try:
-        return typing.cast("T", _build(cls, data))
+        built: T = _build(cls, data)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise RequestError(f"not a {cls.__name__}: {error}") from error
+    return built
 
 
-def _build(kind: Any, data: Json) -> Any:  # noqa: ANN401, PLR0911
+def _build(kind: Any, data: Json) -> Any:  # noqa: PLR0911
     if kind is Any:
         return data
     origin, args = get_origin(kind), get_args(kind)

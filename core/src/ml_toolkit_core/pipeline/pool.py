@@ -11,7 +11,7 @@ from attrs import frozen
 from ml_toolkit_core.errors import ReplicaDied
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.replica import Replica
-from ml_toolkit_core.tables.parts import Part, PartWriter, SplitRows, Tally
+from ml_toolkit_core.tables.parts import ZERO, Part, PartWriter, SplitRows, Tally
 
 
 @frozen(kw_only=True)
@@ -26,7 +26,7 @@ class Report:
 
     replica: int
     parts: tuple[Part, ...] = ()
-    tally: Tally = Tally()
+    tally: Tally = ZERO
 
 
 class ReplicaPool(Protocol):
@@ -59,7 +59,9 @@ class ReplicaPool(Protocol):
 class PoolFactory(Protocol):
     """Makes a pool; named as ``module:attribute`` in an executor."""
 
-    def __call__(self, order: WorkOrder, *, engine: str, writer: PartWriter) -> ReplicaPool:
+    def __call__(
+        self, order: WorkOrder, *, engine: str, writer: PartWriter
+    ) -> ReplicaPool:
         """Make a pool of ``order.plan.replicas`` replicas of the engine so named."""
 
 

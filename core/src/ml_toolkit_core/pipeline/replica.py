@@ -11,7 +11,14 @@ from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import Completion, Engine
 from ml_toolkit_core.pipeline.prompts import Prompter
 from ml_toolkit_core.tables.columns import answer_arrays
-from ml_toolkit_core.tables.parts import Part, PartWriter, RowError, SplitRows, Tally
+from ml_toolkit_core.tables.parts import (
+    ZERO,
+    Part,
+    PartWriter,
+    RowError,
+    SplitRows,
+    Tally,
+)
 
 #: A turn ends after this time even when no split is finished, so that the driver
 #: hears of progress.
@@ -77,7 +84,7 @@ class Replica:
             The splits that were finished and written, and what was counted.
         """
         parts: list[Part] = []
-        tally = Tally()
+        tally = ZERO
         deadline = self.clock() + TURN_S
         while not parts and not self.is_idle:
             finished, requests, done = self._fill()
@@ -107,15 +114,14 @@ class Replica:
                 split.next_row += 1
                 try:
                     if row in split.rows.errors:
-                        raise split.rows.errors[row]  # noqa: TRY301  read as it was
-                    request = split.prompter.request(row)
-                    requests += 1
-                    self.engine.add(key, request)
+                        raise split.rows.errors[row]
+                    self.engine.add(key, split.prompter.request(row))
                 except RowError as error:
-                    split.answers[row] = Completion(key=key, error=error)
+                    failed.append(Completion(key=key, error=error))
+                    split.answers[row] = failed[-1]
                     split.left -= 1
-                    failed.append(split.answers[row])
                 else:
+                    requests += 1
                     self._in_flight[key] = (split, row)
                     self._next_key += 1
             if split.next_row == len(split.answers):

@@ -1,7 +1,7 @@
 """Splits of the input and parts of the output: the units of work and publication."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 from attrs import field, frozen
@@ -97,6 +97,10 @@ class Part:
     path: str
     bytes: int
     tally: Tally
+
+
+#: Nothing counted.
+ZERO: Final = Tally()
 
 
 class Source(Protocol):

@@ -25,5 +25,8 @@ def execute(order: WorkOrder) -> None:
         RequestError: When it cannot run as it is.
         JobError: When it ended on the way; the same ``run_id`` resumes.
     """
-    staged = attrs.evolve(order, model=stage(order.model, paths.home()))
-    resolve_name(_DRIVER)(staged, pool=_POOL, engine=_ENGINE)
+    resolve_name(_DRIVER)(order, pool=_POOL, engine=_ENGINE, stage=_stage)
+
+
+def _stage(order: WorkOrder) -> WorkOrder:
+    return attrs.evolve(order, model=stage(order.model, paths.home()))

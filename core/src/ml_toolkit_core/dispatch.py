@@ -1,0 +1,180 @@
+"""The one-way flow: prepare a plan, submit it once, attach to it, follow it."""
+
+import uuid
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from attrs import evolve
+
+from ml_toolkit_core import discovery, records
+from ml_toolkit_core.backends import Backends
+from ml_toolkit_core.errors import RequestError, did_you_mean
+from ml_toolkit_core.hookspecs import BackendHooks
+from ml_toolkit_core.identity import differences, identity
+from ml_toolkit_core.job import InferenceJob
+from ml_toolkit_core.plan import InferencePlan
+from ml_toolkit_core.references import resolve_references, tables
+from ml_toolkit_core.values import (
+    InferenceRequest,
+    InputPin,
+    JobHandle,
+    Missing,
+    Pinned,
+)
+from ml_toolkit_core.wire import Json
+
+#: Parts that a long run is cut into, at least; few enough to keep files large.
+_PARTS: Final = 512
+_SPLIT_ROWS: Final = (32, 16_384)
+_SPLIT_BYTES: Final = 64 * 1024**2
+
+#: What a misspelt option may have meant, besides the backend's own.
+PUBLIC_OPTIONS: Final = (
+    "compute_type", "dry_run", "engine_kwargs", "engine_timeout_s", "executor",
+    "gpu_type", "input_format", "messages_column", "num_gpus", "output_column",
+    "output_format", "progress", "prompt_column", "prompt_template", "run_id",
+    "sampling_params", "system_prompt", "timeout_s", "unreachable_after_s", "wait",
+    "write_mode",
+)  # fmt: skip
+
+
+def prepare(request: InferenceRequest, backends: Backends) -> InferencePlan:
+    """Decide everything that can be decided before paying; starts nothing.
+
+    Raises:
+        RequestError: When the request cannot work, before anything is started.
+        PluginError: When the backend or executor breaks its contract.
+    """
+    hooks = backends.get(request.compute_type)
+    request = evolve(request, backend_options=_options(request, hooks, backends))
+    executor = discovery.load(discovery.EXECUTORS, request.executor)
+    target = hooks.resolve_compute(request)
+    pinned = resolve_references(request)
+    check: Any = getattr(executor, "check", None)
+    if check is not None:
+        check(
+            sampling_params=request.sampling_params,
+            engine_kwargs=request.engine_kwargs,
+            prompts=pinned.prompts,
+            model=pinned.model,
+        )
+    run_id = request.run_id or fresh_run_id()
+    _check_output(request, pinned, run_id)
+    return InferencePlan(
+        run_id=run_id,
+        request=request,
+        pinned=pinned,
+        target=target,
+        replicas=hooks.plan_replicas(request, target),
+        split_rows=split_rows(pinned.pin),
+        ledger_uri=f"{pinned.output.uri}/_ml_toolkit/{run_id}",
+    )
+
+
+def submit(plan: InferencePlan, backends: Backends) -> InferenceJob:
+    """Start the plan's job, or find the one that runs already.
+
+    Raises:
+        RequestError: Nothing was started.
+        SubmitUnknown: The platform's answer was lost; a job may exist.
+    """
+    hooks = backends.get(plan.request.compute_type)
+    attempt = 1
+    if plan.request.run_id is not None:
+        known = hooks.find_job(plan.run_id)
+        if not isinstance(known, Missing):
+            status = hooks.poll(known)
+            if not status.state.is_final:
+                return InferenceJob(handle=known, hooks=hooks, plan=plan)
+            attempt = status.attempt + 1
+    handle = hooks.submit(plan.order(attempt), plan.target)
+    records.save(handle, plan)
+    return InferenceJob(handle=handle, hooks=hooks, plan=plan)
+
+
+def attach(text: str, backends: Backends) -> InferenceJob:
+    """Get a job back from its handle, in any process.
+
+    Raises:
+        RequestError: When the text is no handle, or the job is not known.
+    """
+    handle = JobHandle.parse(text)
+    hooks = backends.get(handle.backend)
+    hooks.poll(handle)
+    return InferenceJob(handle=handle, hooks=hooks, record=records.find(handle))
+
+
+def fresh_run_id() -> str:
+    """Return an id that no other run has, starting with today's date."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
+
+
+def split_rows(pin: InputPin) -> int:
+    """Return how many rows a split has at most, from the pinned input alone.
+
+    A power of two, so that about 512 splits cover the input, within 32 and 16,384
+    rows and at most 64 MiB of the input's files.
+    """
+    low, high = _SPLIT_ROWS
+    rows = low
+    while rows < high and rows * _PARTS < pin.rows:
+        rows *= 2
+    if pin.rows:
+        per_row = max(1, pin.bytes // pin.rows)
+        while rows > 1 and rows * per_row > _SPLIT_BYTES:
+            rows //= 2
+    return rows
+
+
+def _options(
+    request: InferenceRequest, hooks: BackendHooks, backends: Backends
+) -> dict[str, Json]:
+    """Check the options against the backend's list and drop their prefix."""
+    known = {option.name: option for option in hooks.describe().options}
+    prefix = f"{request.compute_type}_"
+    options: dict[str, Json] = {}
+    for given, value in request.backend_options.items():
+        name = given.removeprefix(prefix)
+        if given.startswith(prefix) and name in known:
+            if not isinstance(value, known[name].type):
+                raise RequestError(
+                    f"{given}={value!r} must be of type {known[name].type.__name__}"
+                )
+            options[name] = value
+            continue
+        owners = [n for n in backends.names() if given.startswith(f"{n}_")]
+        owner = next((n for n in owners if n != request.compute_type), None)
+        if owner is not None:
+            raise RequestError(
+                f"{given!r} is an option of backend {owner!r}, but "
+                f"compute_type={request.compute_type!r}; drop it, or pass "
+                f"compute_type={owner!r}"
+            )
+        names = [*(prefix + n for n in known), *PUBLIC_OPTIONS]
+        raise RequestError(f"{given!r} is no option.{did_you_mean(given, names)}")
+    return options
+
+
+def _check_output(request: InferenceRequest, pinned: Pinned, run_id: str) -> None:
+    """Refuse an output that is there already, unless this very run made it."""
+    owner = tables("sink").owner(pinned.output)
+    if owner is None:
+        return
+    if owner.run_id != run_id:
+        whose = f" by run_id={owner.run_id!r}" if owner.run_id else ""
+        resume = (
+            f", or pass run_id={owner.run_id!r} to go on with that run"
+            if owner.run_id
+            else ""
+        )
+        raise RequestError(
+            f"output_table={request.output_table!r} exists already{whose}, and "
+            f"write_mode={request.write_mode.value!r} never touches what is there; "
+            f"choose another output_table{resume}"
+        )
+    changed = differences(identity(request, pinned), owner.identity)
+    if changed:
+        raise RequestError(
+            f"run_id={run_id!r} was another run: {'; '.join(changed)}. Pass another "
+            "run_id and output_table, or the same arguments as before"
+        )

@@ -1,0 +1,195 @@
+"""A submitted job, as the caller holds it."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from attrs import define, evolve, field
+
+from ml_toolkit_core.errors import JobError, RequestError, StillRunning, Unreachable
+from ml_toolkit_core.hookspecs import BackendHooks
+from ml_toolkit_core.plan import InferencePlan
+from ml_toolkit_core.records import JobRecord, find
+from ml_toolkit_core.references import tables
+from ml_toolkit_core.values import (
+    JobHandle,
+    JobState,
+    JobStatus,
+    LedgerState,
+    Outcome,
+    RunResult,
+)
+
+#: Seconds between polls: the first ones, and those of a long run.
+_POLL_S: Final = (0.2, 5.0)
+_TAIL_LINES: Final = 15
+
+
+@define
+class InferenceJob:
+    """One job: follow it, end it, read its result.
+
+    Attributes:
+        handle: Text for ``attach``, in any process.
+        plan: What was decided; None for a job that was attached to.
+    """
+
+    handle: JobHandle
+    _hooks: BackendHooks = field(repr=False)
+    plan: InferencePlan | None = field(default=None, repr=False)
+    _record: JobRecord | None = field(default=None, repr=False)
+    _last: JobStatus | None = field(default=None, init=False, repr=False)
+
+    def status(self) -> JobStatus:
+        """Return where the job stands now, with its progress where it can be read."""
+        seen = clamp(self._last, self._hooks.poll(self.handle))
+        if seen.state is not JobState.UNKNOWN:
+            self._last = seen
+        ledger = self._ledger()
+        return seen if ledger is None else evolve(seen, progress=ledger.progress)
+
+    def wait(
+        self,
+        *,
+        timeout_s: float | None = None,
+        unreachable_after_s: float = 1800,
+        progress: Callable[[JobStatus], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> "InferenceJob":
+        """Follow the job to its end and return it.
+
+        Args:
+            timeout_s: Bounds this waiting, not the job.
+            unreachable_after_s: How long a silent platform is ridden out.
+            progress: Called with every status that was seen.
+            clock: Seconds, never going back.
+            sleep: Waits for seconds.
+
+        Raises:
+            JobError: When the job failed or was cancelled.
+            StillRunning: After ``timeout_s``; the job goes on.
+            Unreachable: After ``unreachable_after_s``; the job may go on.
+        """
+        begin = heard = clock()
+        while True:
+            status = self.status()
+            now = clock()
+            if progress is not None:
+                progress(status)
+            if status.state.is_final:
+                if status.state is not JobState.SUCCEEDED:
+                    raise self._failure(status)
+                return self
+            if status.state is not JobState.UNKNOWN:
+                heard = now
+            elif now - heard >= unreachable_after_s:
+                raise Unreachable(
+                    f"{self.handle}: no answer for {now - heard:.0f} s "
+                    f"({status.message}). The job may still run; attach to it later",
+                    handle=self.handle,
+                )
+            if timeout_s is not None and now - begin >= timeout_s:
+                raise StillRunning(
+                    f"{self.handle} is {status.state} after timeout_s={timeout_s:g}; "
+                    f"it goes on. Follow it with attach({str(self.handle)!r}), or end "
+                    "it with .cancel()",
+                    handle=self.handle,
+                )
+            pause = min(max((now - begin) / 20, _POLL_S[0]), _POLL_S[1])
+            if timeout_s is not None:
+                pause = min(pause, max(0.0, begin + timeout_s - now))
+            sleep(pause)
+
+    def cancel(self) -> JobStatus:
+        """End the job; rows that are published stay."""
+        self._last = clamp(self._last, self._hooks.cancel(self.handle))
+        return self._last
+
+    def logs(self, tail: int = 100) -> tuple[str, ...]:
+        """Return the last lines of the job's log."""
+        return self._hooks.read_logs(self.handle, tail)
+
+    def result(self) -> RunResult:
+        """Return what a finished job made, from its ledger; reads no table.
+
+        Raises:
+            JobError: When the job failed or was cancelled.
+            StillRunning: When it has not ended yet.
+            RequestError: When its ledger cannot be read from here.
+        """
+        status = self.status()
+        if not status.state.is_final:
+            raise StillRunning(
+                f"{self.handle} is {status.state}; call .wait() first",
+                handle=self.handle,
+            )
+        if status.state is not JobState.SUCCEEDED:
+            raise self._failure(status)
+        outcome = self._outcome(status)
+        if outcome is None or outcome.result is None:
+            raise RequestError(
+                f"{self.handle} succeeded, but its ledger cannot be read from this "
+                "machine; read the output table itself"
+            )
+        return outcome.result
+
+    def _failure(self, status: JobStatus) -> JobError:
+        outcome = self._outcome(status) if status.state is JobState.FAILED else None
+        reason = (outcome.reason if outcome else "") or status.message
+        said = f"{self.handle} is {status.state}: {reason or 'no reason was given'}"
+        if outcome is None and status.state is JobState.FAILED:
+            tail = self.logs(_TAIL_LINES)
+            if tail:
+                said = "\n".join([f"{said}\nthe end of its log:", *tail])
+        if outcome is None or outcome.resumable:
+            run_id = self._run_id() or "the same"
+            said += f"\nThe same call with run_id={run_id!r} goes on where it ended."
+        return JobError(said, handle=self.handle)
+
+    def _run_id(self) -> str | None:
+        if self.plan is not None:
+            return self.plan.run_id
+        record = self._record or find(self.handle)
+        return record.run_id if record else None
+
+    def _ledger_uri(self) -> str | None:
+        if self.plan is not None:
+            return self.plan.ledger_uri
+        self._record = self._record or find(self.handle)
+        return self._record.ledger_uri if self._record else None
+
+    def _ledger(self) -> LedgerState | None:
+        uri = self._ledger_uri()
+        if uri is None:
+            return None
+        state: LedgerState | None = tables("ledger").read_ledger(uri)
+        return state
+
+    def _outcome(self, status: JobStatus) -> Outcome | None:
+        ledger = self._ledger()
+        # A later attempt that was killed early leaves the ledger of the one before.
+        if ledger is None or ledger.attempt != status.attempt:
+            return None
+        return ledger.outcome
+
+
+def clamp(last: JobStatus | None, seen: JobStatus) -> JobStatus:
+    """Keep a state from moving backwards.
+
+    A platform's retry (a higher attempt) shows as RUNNING; a state of unknown rank
+    is passed on as it is.
+
+    >>> clamp(
+    ...     JobStatus(state=JobState.RUNNING), JobStatus(state=JobState.QUEUED)
+    ... ).state.value
+    'RUNNING'
+    """
+    if last is None or seen.state.rank is None:
+        return seen
+    if last.state.is_final:
+        return last
+    rank = last.state.rank
+    if rank is not None and seen.state.rank < rank:
+        return evolve(seen, state=last.state, attempt=max(last.attempt, seen.attempt))
+    return seen

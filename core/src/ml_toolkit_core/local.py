@@ -1,0 +1,250 @@
+"""compute_type "local": jobs as process groups of this machine.
+
+A worker holds a lock on its run's folder for as long as it lives, inherited from the
+call that started it. So any process can tell a running job from one that was killed,
+and no process number is ever trusted on its own.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ml_toolkit_core import discovery
+from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.hookspecs import hookimpl
+from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.paths import run_folder
+from ml_toolkit_core.records import read_json, write_json
+from ml_toolkit_core.values import (
+    RUN_ID_PATTERN,
+    BackendInfo,
+    ComputeTarget,
+    InferenceRequest,
+    JobHandle,
+    JobState,
+    JobStatus,
+    Missing,
+    Outcome,
+)
+from ml_toolkit_core.wire import from_json
+
+NAME: Final = "local"
+#: Seconds that a cancelled worker gets to end by itself.
+_GRACE_S: Final = 10.0
+_NVIDIA: Final = Path("/proc/driver/nvidia/gpus")
+
+
+@hookimpl
+def describe() -> BackendInfo:
+    """Say what this machine has."""
+    gpus = _gpus()
+    cores = len(os.sched_getaffinity(0))
+    shape = f"{cores} CPU cores, {len(gpus)} GPUs"
+    return BackendInfo(
+        doc="This machine; the job outlives the caller.",
+        gpu_types=tuple(sorted(set(gpus))),
+        shapes=(shape,),
+    )
+
+
+@hookimpl
+def resolve_compute(request: InferenceRequest) -> ComputeTarget:
+    """Take this machine, if it has what is asked for."""
+    gpus = _gpus()
+    cores = len(os.sched_getaffinity(0))
+    wrong_type = request.gpu_type is not None and not any(
+        request.gpu_type.strip().lower() in gpu.lower() for gpu in gpus
+    )
+    if wrong_type or (request.num_gpus or 0) > len(gpus):
+        others = [name for name in discovery.found(discovery.BACKENDS) if name != NAME]
+        have = f"{len(gpus)} x {gpus[0]}" if gpus else "no GPU"
+        raise RequestError(
+            f"gpu_type={request.gpu_type!r}, num_gpus={request.num_gpus!r}: this "
+            f"machine has {have} and {cores} CPU cores. Leave both out to use it as it "
+            f"is, or pass another compute_type: {', '.join(map(repr, others))}"
+        )
+    used = len(gpus) if request.num_gpus is None else request.num_gpus
+    return ComputeTarget(
+        name="this machine",
+        gpu_nodes=1,
+        gpus_per_node=used,
+        gpu_type=gpus[0] if used else None,
+        cpus_per_node=cores,
+    )
+
+
+@hookimpl
+def submit(order: WorkOrder) -> JobHandle:
+    """Start a worker in a process group of its own, and return at once."""
+    handle = JobHandle(backend=NAME, job_id=order.run_id)
+    folder = run_folder(order.run_id) / f"attempt-{order.attempt:04d}"
+    with _lock(order.run_id) as lock:
+        if lock is None:  # somebody else submitted this run just now: it is that job
+            return handle
+        folder.mkdir(parents=True, exist_ok=True)
+        order_file = folder / "order.json"
+        order_file.write_text(order.dumps(), encoding="utf-8")
+        with (folder / "worker.log").open("ab") as log:
+            worker = subprocess.Popen(  # noqa: S603  our own interpreter and module
+                [
+                    *(sys.executable, "-P", "-m", "ml_toolkit_core.worker"),
+                    *(str(order_file), "--outcome", str(folder / "outcome.json")),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                start_new_session=True,
+                pass_fds=(lock,),
+            )
+        write_json(folder / "worker.json", {"pid": worker.pid})
+        _children[worker.pid] = worker
+    return handle
+
+
+@hookimpl
+def poll(handle: JobHandle) -> JobStatus:
+    """Tell a running worker, an ended one and a killed one apart."""
+    folder, attempt = _attempt(handle)
+    _reap()
+    if _is_running(handle.job_id):
+        return JobStatus(state=JobState.RUNNING, attempt=attempt)
+    data = read_json(folder / "outcome.json")
+    if data is not None:
+        outcome = from_json(Outcome, data)
+        return JobStatus(state=outcome.state, attempt=attempt, message=outcome.reason)
+    if (folder / "cancelled").exists():
+        return JobStatus(
+            state=JobState.CANCELLED, attempt=attempt, message="cancelled by the user"
+        )
+    return JobStatus(
+        state=JobState.FAILED,
+        attempt=attempt,
+        message=f"the worker ended without a word: killed, or out of memory. Its log "
+        f"is {str(folder / 'worker.log')!r}",
+    )
+
+
+@hookimpl
+def cancel(handle: JobHandle) -> JobStatus:
+    """End the worker's process group, gently first."""
+    folder, _ = _attempt(handle)
+    if _is_running(handle.job_id):
+        (folder / "cancelled").touch()
+        _end(handle.job_id, folder)
+    return poll(handle)
+
+
+@hookimpl
+def read_logs(handle: JobHandle, tail: int) -> tuple[str, ...]:
+    """Return the end of the worker's log."""
+    folder, _ = _attempt(handle)
+    try:
+        with (folder / "worker.log").open(encoding="utf-8", errors="replace") as log:
+            return tuple(line.rstrip("\n") for line in deque(log, maxlen=tail))
+    except FileNotFoundError:
+        return ()
+
+
+@hookimpl
+def find_job(run_id: str) -> JobHandle | Missing:
+    """Look for the run's folder on this machine."""
+    if not any(run_folder(run_id).glob("attempt-*")):
+        return Missing()
+    return JobHandle(backend=NAME, job_id=run_id)
+
+
+#: Workers that this process started: an ended child stays a zombie until it is asked.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+def _reap() -> None:
+    for pid, worker in list(_children.items()):
+        if worker.poll() is not None:
+            del _children[pid]
+
+
+def _attempt(handle: JobHandle) -> tuple[Path, int]:
+    """Return the folder of the last attempt, and its number."""
+    known = re.fullmatch(RUN_ID_PATTERN, handle.job_id)
+    folders = sorted(run_folder(handle.job_id).glob("attempt-*")) if known else []
+    if not folders:
+        raise RequestError(
+            f"{str(handle)!r}: this machine knows no such job; jobs of compute_type "
+            "'local' can be followed on the machine that runs them, under the same "
+            "ML_TOOLKIT_HOME"
+        )
+    return folders[-1], int(folders[-1].name.removeprefix("attempt-"))
+
+
+@contextlib.contextmanager
+def _lock(run_id: str) -> Iterator[int | None]:
+    """Hold the run's lock, or give None when a worker holds it."""
+    folder = run_folder(run_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        # A poll holds the lock too, for microseconds: ask again before believing.
+        for _ in range(100):
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.001)
+        else:
+            yield None
+            return
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def _is_running(run_id: str) -> bool:
+    try:
+        lock = os.open(run_folder(run_id) / "lock", os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _end(run_id: str, folder: Path) -> None:
+    record = read_json(folder / "worker.json")
+    pid = record.get("pid") if isinstance(record, dict) else None
+    for number, seconds in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):
+        # The lock says that the worker lives, so its process group is still its own.
+        if isinstance(pid, int) and _is_running(run_id):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, number)
+        deadline = time.monotonic() + seconds
+        while _is_running(run_id) and time.monotonic() < deadline:
+            _reap()
+            time.sleep(0.02)
+
+
+def _gpus() -> list[str]:
+    """Return the model names of this machine's NVIDIA GPUs."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = []
+    for facts in sorted(_NVIDIA.glob("*/information")):
+        match = re.search(r"^Model:\s*(.+)$", facts.read_text(), re.MULTILINE)
+        names.append(match[1].strip() if match else "NVIDIA GPU")
+    if visible is not None:
+        names = names[
+            : len([d for d in visible.split(",") if d.strip() not in {"", "-1"}])
+        ]
+    return names

@@ -1,0 +1,192 @@
+"""Runs a work order: feeds splits to replicas and publishes what they finish."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pkgutil import resolve_name
+from typing import Final
+
+from attrs import define, field
+
+from ml_toolkit_core.errors import JobError, ReplicaDied
+from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.pipeline.book import Book
+from ml_toolkit_core.pipeline.pool import PoolFactory, ReplicaPool
+from ml_toolkit_core.tables.parts import Part, Sink, SplitRows
+from ml_toolkit_core.tables.sink import open_sink
+from ml_toolkit_core.tables.source import open_source
+from ml_toolkit_core.values import JobState, Outcome, RunResult
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two publications at least, so that a fast run makes few commits.
+PUBLISH_S: Final = 1.0
+
+
+def run(
+    order: WorkOrder,
+    *,
+    pool: str,
+    engine: str,
+    stage: Callable[[WorkOrder], WorkOrder] | None = None,
+) -> RunResult:
+    """Answer every row that is not published yet, and publish it.
+
+    Args:
+        order: What to do.
+        pool: The ``module:attribute`` of a :class:`.PoolFactory`.
+        engine: The ``module:attribute`` of an :class:`.EngineFactory`.
+        stage: Brings the model to this machine, and returns the order with its new
+            place; called only when there are rows to answer.
+
+    Returns:
+        What the whole run made, attempts before this one included.
+
+    Raises:
+        RequestError: When the input, the output or the model is not as ordered.
+        JobError: When an engine died, another driver publishes this run, or all
+            rows failed. What is published stays.
+    """
+    sink = open_sink(order)
+    # Opening claims the output: only then is the run's ledger ours to write.
+    book = Book(order=order, parts=list(sink.open()))
+    try:
+        source = open_source(order.source, order.pin)
+        done = {part.split for part in book.parts}
+        todo = [s for s in source.splits(order.split_rows) if s.index not in done]
+        log.info("splits published=%d to_do=%d", len(done), len(todo))
+        if todo:
+            if stage is not None:
+                book.enter("staging")
+                order = stage(order)
+            factory: PoolFactory = resolve_name(pool)
+            replicas = factory(order, engine=engine, writer=sink.writer)
+            _answer(order, source.read(todo), sink, replicas, book)
+        result = _finish(order, sink, book)
+    except Exception as error:
+        book.finish(Outcome.of(error))
+        raise
+    book.finish(Outcome(state=JobState.SUCCEEDED, result=result))
+    return result
+
+
+def _answer(
+    order: WorkOrder,
+    feed: Iterator[SplitRows],
+    sink: Sink,
+    replicas: ReplicaPool,
+    book: Book,
+) -> None:
+    try:
+        book.enter("loading")
+        capacity = replicas.start()
+        book.enter("running")
+        _Run(
+            order=order,
+            pool=replicas,
+            capacity=capacity,
+            feed=feed,
+            sink=sink,
+            book=book,
+        ).drive()
+    finally:
+        replicas.stop()
+
+
+def _finish(order: WorkOrder, sink: Sink, book: Book) -> RunResult:
+    book.enter("finishing")
+    errors = sink.list_failed()
+    total = book.published
+    if total.done and total.failed == total.done:
+        raise JobError(
+            f"all {total.done:,} rows failed; the reasons are listed in {errors!r}"
+        )
+    book.enter("done")
+    return RunResult(
+        output=order.output.uri,
+        errors=errors,
+        rows=total.done,
+        failed=total.failed,
+        truncated=total.truncated,
+        prompt_tokens=total.prompt_tokens,
+        completion_tokens=total.completion_tokens,
+        requests=book.tally.requests,
+        attempt=order.attempt,
+        seconds=book.seconds,
+    )
+
+
+@define(kw_only=True)
+class _Run:
+    """One attempt's loop: feed, hear, publish."""
+
+    order: WorkOrder
+    pool: ReplicaPool
+    capacity: int
+    feed: Iterator[SplitRows]
+    sink: Sink
+    book: Book
+    clock: Callable[[], float] = time.monotonic
+    _given: list[int] = field(init=False)
+    _open: dict[int, int] = field(factory=dict, init=False)
+    _written: list[Part] = field(factory=list, init=False)
+    _exhausted: bool = field(default=False, init=False)
+
+    def drive(self) -> None:
+        self._given = [0] * self.order.plan.replicas
+        heard = told = published = self.clock()
+        while True:
+            self._feed()
+            if not self._open and self._exhausted:
+                break
+            reports = self.pool.reports(timeout_s=1.0)
+            now = self.clock()
+            for report in reports:
+                heard = now
+                self._given[report.replica] -= report.tally.done
+                self.book.tally += report.tally
+                self._accept(report.parts)
+            if now - heard > self.order.engine_timeout_s:
+                raise ReplicaDied(
+                    f"no engine gave a sign of life for {now - heard:.0f} s "
+                    f"(engine_timeout_s={self.order.engine_timeout_s:g}); "
+                    f"{sum(self._open.values()):,} rows were with it"
+                )
+            if self._written and now - published >= PUBLISH_S:
+                self._publish()
+                published = now
+            if now - told >= 1.0:
+                self.book.tell()
+                told = now
+        self._publish()
+
+    def _feed(self) -> None:
+        while not self._exhausted:
+            replica = min(range(len(self._given)), key=self._given.__getitem__)
+            if self._given[replica] >= self.capacity:
+                return
+            rows = next(self.feed, None)
+            if rows is None:
+                self._exhausted = True
+                return
+            self._open[rows.split.index] = rows.batch.num_rows
+            self._given[replica] += rows.batch.num_rows
+            self.pool.put(replica, rows)
+
+    def _accept(self, parts: tuple[Part, ...]) -> None:
+        for part in parts:
+            expected = self._open.pop(part.split)
+            if part.tally.done != expected:
+                raise JobError(
+                    f"split {part.split} had {expected} rows and came back with "
+                    f"{part.tally.done}; it was not published"
+                )
+            self._written.append(part)
+
+    def _publish(self) -> None:
+        if not self._written:
+            return
+        self.sink.publish(self._written)
+        log.info("published splits=%d", len(self._written))
+        self.book.parts += self._written
+        self._written.clear()

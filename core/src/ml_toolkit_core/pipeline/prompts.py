@@ -1,0 +1,207 @@
+"""A row becomes a request to the model, or a row error."""
+
+import datetime as dt
+import decimal
+import json
+import string
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.pipeline.engine import EngineRequest
+from ml_toolkit_core.tables.parts import RowError
+from ml_toolkit_core.wire import Json
+
+#: Marks a column whose values travel as JSON text.
+_JSON: Final = b"ml_toolkit.json"
+
+
+class Prompter:
+    """Makes the requests of one batch.
+
+    Args:
+        order: Says which columns ask, and how.
+        batch: The rows.
+    """
+
+    def __init__(self, order: WorkOrder, batch: pa.RecordBatch) -> None:
+        self._prompts = order.prompts
+        self._params = order.sampling_params
+        self._columns = {name: _values(batch, name) for name in _used_columns(order)}
+
+    def request(self, row: int) -> EngineRequest:
+        """Return the request of row number ``row`` of the batch.
+
+        Raises:
+            RowError: When the row cannot ask; the message never quotes the row.
+        """
+        prompts = self._prompts
+        if prompts.messages_column is not None:
+            name = prompts.messages_column
+            messages = chat(self._columns[name][row], name)
+            if (
+                prompts.system_prompt is not None
+                and messages[0].get("role") != "system"
+            ):
+                messages = [_system(prompts.system_prompt), *messages]
+            return EngineRequest(messages=messages, sampling_params=self._params)
+        if prompts.prompt_template is not None:
+            text = fill(prompts.prompt_template, self._columns, row)
+        else:
+            name = prompts.prompt_column or ""
+            text = question(self._columns[name][row], name)
+        if prompts.system_prompt is not None:
+            messages = [
+                _system(prompts.system_prompt),
+                {"role": "user", "content": text},
+            ]
+            return EngineRequest(messages=messages, sampling_params=self._params)
+        return EngineRequest(prompt=text, sampling_params=self._params)
+
+
+def question(value: object, column: str) -> str:
+    """Return a prompt column's text.
+
+    Raises:
+        RowError: When it is null, blank or no text.
+    """
+    if value is None:
+        raise RowError("prompt_null", f"column {column!r} is null")
+    if not isinstance(value, str):
+        raise RowError(
+            "prompt_wrong_type",
+            f"column {column!r} holds {_kind(value)} here, and a prompt is text",
+        )
+    if not value.strip():
+        what = "blank" if value else "empty"
+        raise RowError("prompt_empty", f"column {column!r} is {what}")
+    return value
+
+
+def fill(template: str, columns: Mapping[str, Sequence[object]], row: int) -> str:
+    """Fill a template from one row; braces in the row's values stay as they are.
+
+    Raises:
+        RowError: When a field's value is null, or cannot be said as text.
+    """
+    pieces: list[str] = []
+    for literal, name, _, _ in string.Formatter().parse(template):
+        pieces.append(literal)
+        if name is not None:
+            pieces.append(_text(columns[name][row], name))
+    return "".join(pieces)
+
+
+def chat(value: object, column: str) -> list[dict[str, Json]]:
+    """Return a messages column's chat, given as a list or as its JSON text.
+
+    Raises:
+        RowError: When it is no chat.
+    """
+    if value is None:
+        raise RowError("messages_null", f"column {column!r} is null")
+    if isinstance(value, str):
+        if not value.strip():
+            raise RowError("messages_empty", f"column {column!r} is empty text")
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            where = getattr(error, "pos", 0)
+            raise RowError(
+                "messages_invalid",
+                f"column {column!r} is text but not JSON (at character {where})",
+            ) from None
+        if isinstance(value, str):
+            raise RowError(
+                "messages_invalid",
+                f"column {column!r} is JSON text inside JSON text; decode it once",
+            )
+    if not isinstance(value, list):
+        raise RowError(
+            "messages_invalid", f"column {column!r} holds {_kind(value)}, not a list"
+        )
+    if not value:
+        raise RowError("messages_empty", f"column {column!r} is an empty list")
+    return [_message(item, i, column) for i, item in enumerate(value)]
+
+
+def _message(item: object, place: int, column: str) -> dict[str, Json]:
+    where = f"message {place} of column {column!r}"
+    if not isinstance(item, Mapping):
+        raise RowError("messages_invalid", f"{where} is {_kind(item)}, not an object")
+    message: dict[str, Json] = {
+        k: _without_nulls(v) for k, v in item.items() if v is not None
+    }
+    if not isinstance(message.get("role"), str):
+        raise RowError("messages_invalid", f"{where} has no role")
+    content = message.get("content")
+    if not isinstance(content, str | list) and "tool_calls" not in message:
+        raise RowError("messages_invalid", f"{where} has no content")
+    return message
+
+
+def _without_nulls(value: Json) -> Json:
+    # Arrow fills a struct with the keys of all its siblings, as nulls.
+    if isinstance(value, Mapping):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _text(value: object, column: str) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        raise RowError("prompt_null", f"column {column!r} of the template is null")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | decimal.Decimal):
+        return str(value)
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, list | dict):
+        try:
+            return json.dumps(value, ensure_ascii=False)
+        except TypeError:
+            pass
+    raise RowError(
+        "prompt_wrong_type",
+        f"column {column!r} of the template holds {_kind(value)}, which has no text",
+    )
+
+
+def _used_columns(order: WorkOrder) -> tuple[str, ...]:
+    prompts = order.prompts
+    if prompts.prompt_template is not None:
+        fields = string.Formatter().parse(prompts.prompt_template)
+        return tuple({name for _, name, _, _ in fields if name is not None})
+    return tuple(filter(None, (prompts.messages_column, prompts.prompt_column)))
+
+
+def _values(batch: pa.RecordBatch, name: str) -> list[object]:
+    index = batch.schema.get_field_index(name)
+    values: list[Json] = batch.column(index).to_pylist()
+    if _JSON in (batch.schema.field(index).metadata or {}):
+        return [None if text is None else json.loads(text) for text in values]
+    return values
+
+
+def _kind(value: object) -> str:
+    names = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+        bytes: "bytes",
+        str: "text",
+        type(None): "null",
+    }
+    return names.get(type(value), f"a {type(value).__name__}")
+
+
+def _system(text: str) -> dict[str, Json]:
+    return {"role": "system", "content": text}

@@ -1,0 +1,270 @@
+"""Every name of a request looked up once, on the client, reading only."""
+
+import hashlib
+import importlib
+import json
+import os
+import string
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import evolve
+
+from ml_toolkit_core import discovery
+from ml_toolkit_core.errors import MissingExtra, RequestError, did_you_mean
+from ml_toolkit_core.names import is_path, parse_name
+from ml_toolkit_core.values import (
+    Column,
+    InferenceRequest,
+    InputPin,
+    ModelKind,
+    ModelLocation,
+    Pinned,
+    Prompts,
+    TableFormat,
+    TableLocation,
+)
+
+#: Columns that are found by name when nothing is said.
+PROMPT_COLUMN: Final = "prompt"
+MESSAGES_COLUMN: Final = "messages"
+
+
+def tables(module: str) -> Any:
+    """Import a module of :mod:`ml_toolkit_core.tables`, which needs an extra.
+
+    Raises:
+        MissingExtra: When pyarrow or deltalake is not installed.
+    """
+    try:
+        return importlib.import_module(f"ml_toolkit_core.tables.{module}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("ml_toolkit_core"):
+            raise
+        raise MissingExtra(
+            f"reading and writing tables needs {error.name!r}, which is not installed; "
+            "pip install 'ml-toolkit-core[tables]'"
+        ) from error
+
+
+def resolve_references(request: InferenceRequest) -> Pinned:
+    """Look up the input, the model and the output, and hold them fast.
+
+    Raises:
+        RequestError: When one of them is not as the request needs it.
+    """
+    source = _table(request.input_table, "input_table", "read", request.input_format)
+    output = _table(
+        request.output_table, "output_table", "write", request.output_format
+    )
+    source, pin = tables("pin").pin_table(source)
+    output = evolve(output, format=tables("sink").output_format(output))
+    if _nested(source.uri, output.uri):
+        raise RequestError(
+            f"output_table={request.output_table!r} and "
+            f"input_table={request.input_table!r} are the same place or lie in one "
+            "another; write to another place"
+        )
+    prompts = find_prompts(request.prompts, pin)
+    tables("columns").output_schema(pin, request.output_column, output.format)
+    return Pinned(
+        source=source,
+        pin=pin,
+        model=find_model(request.model),
+        output=output,
+        prompts=prompts,
+    )
+
+
+def _table(text: str, argument: str, access: str, given: str | None) -> TableLocation:
+    form = (
+        None if given is None else _format(given, argument.replace("table", "format"))
+    )
+    if not is_path(text):
+        name = parse_name(argument, text)
+        found: TableLocation = _catalog().table(name, access)
+        return found if form is None else evolve(found, format=form)
+    scheme, separator, _ = text.partition("://")
+    if separator and scheme != "file":
+        uri = text
+    else:
+        uri = os.path.abspath(Path(text.removeprefix("file://")).expanduser())  # noqa: PTH100  Path keeps ".."
+    return TableLocation(name=text, uri=uri, format=form)
+
+
+def _format(given: str, argument: str) -> TableFormat:
+    try:
+        return TableFormat(given)
+    except ValueError:
+        names = [form.value for form in TableFormat]
+        raise RequestError(
+            f"{argument}={given!r} is not read or written here."
+            f"{did_you_mean(given, names)} Known: {', '.join(names)}"
+        ) from None
+
+
+def _catalog() -> Any:
+    name = os.environ.get("ML_TOOLKIT_CATALOG") or "local"
+    return discovery.load(discovery.CATALOGS, name)
+
+
+def _nested(one: str, other: str) -> bool:
+    first, second = Path(one).resolve(), Path(other).resolve()
+    return first == second or first in second.parents or second in first.parents
+
+
+# --- prompts ------------------------------------------------------------------------
+
+
+def find_prompts(prompts: Prompts, pin: InputPin) -> Prompts:
+    """Check the columns that prompts name, finding one by name when none is given.
+
+    Raises:
+        RequestError: When a column is missing or cannot hold a prompt.
+    """
+    columns = {column.name: column for column in pin.columns}
+    if prompts.prompt_template is not None:
+        for name in template_fields(prompts.prompt_template):
+            _column(name, columns, f"prompt_template field {{{name}}}")
+        return prompts
+    if prompts.messages_column is not None:
+        column = _column(prompts.messages_column, columns, "messages_column")
+        _must_be(
+            column, "messages_column", ("string", "large_string", "list", "large_list")
+        )
+        return prompts
+    if prompts.prompt_column is not None:
+        column = _column(prompts.prompt_column, columns, "prompt_column")
+        _must_be(column, "prompt_column", ("string", "large_string"))
+        return prompts
+    by_name = [name for name in (PROMPT_COLUMN, MESSAGES_COLUMN) if name in columns]
+    if len(by_name) != 1:
+        what = "both 'prompt' and 'messages'" if by_name else "neither"
+        raise RequestError(
+            f"nothing says what to ask: the input has {what} as columns. Pass "
+            "prompt_column=, messages_column= or prompt_template=. Columns: "
+            f"{', '.join(map(repr, columns))}"
+        )
+    found = {f"{by_name[0]}_column": by_name[0]}
+    return find_prompts(evolve(prompts, **found), pin)
+
+
+def template_fields(template: str) -> tuple[str, ...]:
+    """Return the column names in a template, in order of first use.
+
+    Raises:
+        RequestError: When the template is not one.
+    """
+    try:
+        parsed = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise RequestError(
+            f"prompt_template={template!r}: {error}; write {{{{ and }}}} for braces"
+        ) from None
+    fields: dict[str, None] = {}
+    for _, name, spec, conversion in parsed:
+        if name is None:
+            continue
+        if not name or spec or conversion:
+            raise RequestError(
+                f"prompt_template={template!r}: a field is a column's name and nothing "
+                "else, like {name}; write {{ and }} for braces"
+            )
+        fields[name] = None
+    if not fields:
+        raise RequestError(
+            f"prompt_template={template!r} names no column, so every row would ask "
+            "the same; write {column} where a row's value goes"
+        )
+    return tuple(fields)
+
+
+def _column(name: str, columns: dict[str, Column], argument: str) -> Column:
+    if name not in columns:
+        raise RequestError(
+            f"{argument}: the input has no column {name!r}."
+            f"{did_you_mean(name, columns)} Columns: {', '.join(map(repr, columns))}"
+        )
+    return columns[name]
+
+
+def _must_be(column: Column, argument: str, types: tuple[str, ...]) -> None:
+    if not column.json and column.type.partition("<")[0] not in types:
+        raise RequestError(
+            f"{argument}={column.name!r} is of type {column.type}; it must be "
+            f"{' or '.join(types[::2])}. Use prompt_template='{{{column.name}}}' to "
+            "ask with its text"
+        )
+
+
+# --- models -------------------------------------------------------------------------
+
+
+def find_model(text: str) -> ModelLocation:
+    """Look up a model: a folder, a ``.gguf`` file, a name or a Hugging Face id.
+
+    Raises:
+        RequestError: When it is a path and no model lies there.
+    """
+    path = Path(text).expanduser()
+    if path.exists():
+        uri = os.path.abspath(path)  # noqa: PTH100  Path keeps ".."
+        if path.is_dir():
+            return _folder(ModelLocation(name=text, uri=uri, kind=ModelKind.FOLDER))
+        if path.suffix.lower() == ".gguf":
+            return ModelLocation(
+                name=text, uri=uri, kind=ModelKind.GGUF, revision=_revision([path])
+            )
+        raise RequestError(
+            f"model={text!r} is a file; a model is a folder with config.json, a .gguf "
+            "file, catalog.schema.model or a Hugging Face id"
+        )
+    if "://" in text:
+        raise RequestError(
+            f"model={text!r}: models from object storage are not read yet; copy the "
+            "folder to this machine"
+        )
+    if text.startswith(("/", "./", "../", "~")) or text.endswith(".gguf"):
+        raise RequestError(f"model={text!r}: there is no such folder or file")
+    if text.count(".") == 2 and not is_path(text):  # noqa: PLR2004
+        located: ModelLocation = _catalog().model(parse_name("model", text))
+        return _folder(located)
+    if text.count("/") > 1:
+        raise RequestError(
+            f"model={text!r}: there is no such folder, and a Hugging Face id has one "
+            "slash"
+        )
+    return ModelLocation(name=text, uri=text, kind=ModelKind.HUB)
+
+
+def _folder(location: ModelLocation) -> ModelLocation:
+    folder = Path(location.uri)
+    if not (folder / "config.json").is_file():
+        raise RequestError(
+            f"model={location.name!r}: {location.uri!r} has no config.json, so it is "
+            "no Hugging Face model folder; pass the folder that holds config.json, the "
+            "tokenizer and the weights"
+        )
+    return evolve(
+        location,
+        revision=_revision(sorted(p for p in folder.iterdir() if p.is_file())),
+        has_chat_template=_has_chat_template(folder),
+    )
+
+
+def _has_chat_template(folder: Path) -> bool:
+    if any(
+        (folder / name).exists()
+        for name in ("chat_template.jinja", "chat_template.json")
+    ):
+        return True
+    try:
+        config = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(config.get("chat_template"))
+
+
+def _revision(files: list[Path]) -> str:
+    facts = [(f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]

@@ -1,0 +1,47 @@
+"""The list of failed rows: what it is called and which columns it adds."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+
+from ml_toolkit_core.tables.arrowtypes import Field
+from ml_toolkit_core.values import TableFormat
+
+#: Rows of these kinds were never given to the model.
+_NEVER_ASKED: Final = ("prompt_", "messages_", "unreadable")
+
+
+def list_uri(output_uri: str, output_format: TableFormat) -> str:
+    """Return where the failed rows of an output are listed."""
+    ending = "_errors" if output_format is TableFormat.DELTA else ".errors.jsonl"
+    return output_uri.rstrip("/") + ending
+
+
+def kind_of(error: str) -> str:
+    """Return the kind of an error, which stands before the first colon.
+
+    >>> kind_of("prompt_too_long: 300 tokens, the limit is 256")
+    'prompt_too_long'
+    """
+    return error.partition(": ")[0]
+
+
+def attempts_of(error: str) -> int:
+    """Return how often a failed row was given to the model."""
+    return 0 if kind_of(error).startswith(_NEVER_ASKED) else 1
+
+
+def list_fields(input_columns: Iterable[str]) -> list[Field]:
+    """Return the fields that follow the input columns: kind, error, attempts.
+
+    One that the input has already is called ``error_kind`` or ``error_attempts``.
+    """
+    taken = {name.casefold() for name in input_columns}
+    fields = []
+    for name, kind in (("kind", pa.string()), ("attempts", pa.int64())):
+        free = name
+        while free in taken:
+            free = f"error_{free}"
+        fields.append(pa.field(free, kind))
+    return [fields[0], pa.field("error", pa.string()), fields[1]]

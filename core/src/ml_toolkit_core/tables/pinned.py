@@ -1,0 +1,101 @@
+"""The pinned files of a table: how they are cut into splits, checked and opened."""
+
+import base64
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import BinaryIO
+
+import pyarrow as pa
+from attrs import frozen
+
+from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.tables.kinds import is_json
+from ml_toolkit_core.tables.parts import Split
+from ml_toolkit_core.tables.store import Store, place
+from ml_toolkit_core.values import Column, FilePin, InputPin, TableLocation
+
+
+def schema_text(schema: pa.Schema) -> str:
+    """Return a schema as it stands in a pin."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def pinned_schema(pin: InputPin) -> pa.Schema:
+    """Return the schema that stands in a pin."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(pin.arrow_schema)))
+
+
+def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
+    """Return what a pin says of each column."""
+    return tuple(
+        Column(name=column.name, type=str(column.type), json=is_json(column))
+        for column in schema
+    )
+
+
+def pin_of(
+    schema: pa.Schema,
+    files: Iterable[FilePin],
+    *,
+    version: int | None = None,
+    notes: tuple[str, ...] = (),
+) -> InputPin:
+    """Return the pin of these columns and files."""
+    return InputPin(
+        version=version,
+        files=tuple(files),
+        columns=columns_of(schema),
+        arrow_schema=schema_text(schema),
+        notes=notes,
+    )
+
+
+@frozen(kw_only=True)
+class PinnedFiles:
+    """The files of one pinned table."""
+
+    store: Store
+    location: TableLocation
+    pin: InputPin
+    schema: pa.Schema
+
+    def splits(self, split_rows: int) -> Sequence[Split]:
+        """Cut every file into ranges of at most ``split_rows`` rows."""
+        ranges = (
+            (number, start, min(start + split_rows, file.rows))
+            for number, file in enumerate(self.pin.files)
+            for start in range(0, file.rows, split_rows)
+        )
+        return [
+            Split(index=index, file=number, start=start, stop=stop)
+            for index, (number, start, stop) in enumerate(ranges)
+        ]
+
+    def by_file(self, splits: Iterable[Split]) -> Iterator[tuple[int, Iterator[Split]]]:
+        """Group splits, which come in order, by file."""
+        return groupby(splits, key=lambda split: split.file)
+
+    def open(self, number: int) -> BinaryIO:
+        """Open a file for reading.
+
+        Raises:
+            RequestError: When it is not what was pinned.
+        """
+        pinned = self.pin.files[number]
+        uri = self._uri(number)
+        found = self.store.stat(uri)
+        if found is None or (found.bytes, found.etag) != (pinned.bytes, pinned.etag):
+            raise self.changed(number)
+        return self.store.open(uri)
+
+    def changed(self, number: int) -> RequestError:
+        """Return the error to raise when a file is not what was pinned."""
+        path = self.pin.files[number].path
+        return RequestError(
+            f"{self.location.name!r}: {f'its file {path!r}' if path else 'the file'} "
+            "has changed since the run was planned; rows that are answered already "
+            "would not match the rest. Put the old file back, or start a new run"
+        )
+
+    def _uri(self, number: int) -> str:
+        return place(self.location.uri, self.pin.files[number].path)

@@ -1,0 +1,1 @@
+"""What tests of the core and of backends are built with."""

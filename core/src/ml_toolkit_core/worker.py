@@ -1,0 +1,55 @@
+"""The far side of the wire: ``python -m ml_toolkit_core.worker order.json``.
+
+Runs the order's executor and ends with 0 when the output is whole, else with 1.
+``--outcome FILE`` also writes how it ended, for platforms that keep no exit status.
+"""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from ml_toolkit_core import discovery
+from ml_toolkit_core.errors import ToolkitError
+from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.records import write_json
+from ml_toolkit_core.values import JobState, Outcome
+from ml_toolkit_core.wire import to_json
+
+log = logging.getLogger(__name__)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one order; the exit code says whether its output is whole."""
+    parser = argparse.ArgumentParser(prog="ml_toolkit_core.worker")
+    parser.add_argument("order", type=Path)
+    parser.add_argument("--outcome", type=Path)
+    given = parser.parse_args(argv)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    outcome = run(WorkOrder.load(given.order))
+    if given.outcome is not None:
+        write_json(given.outcome, to_json(outcome))
+    log.info("run ended state=%s reason=%s", outcome.state, outcome.reason)
+    return 0 if outcome.state is JobState.SUCCEEDED else 1
+
+
+def run(order: WorkOrder) -> Outcome:
+    """Run the order's executor and say how it ended."""
+    log.info("run starts run_id=%s attempt=%d", order.run_id, order.attempt)
+    try:
+        executor: Any = discovery.load(discovery.EXECUTORS, order.executor)
+        executor.execute(order)
+    except ToolkitError as error:
+        log.exception("run failed")
+        return Outcome.of(error)
+    except Exception as error:  # the far end of the wire: say it, whatever it is
+        log.exception("run failed in a way that ml-toolkit does not know")
+        return Outcome.of(error)
+    return Outcome(state=JobState.SUCCEEDED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

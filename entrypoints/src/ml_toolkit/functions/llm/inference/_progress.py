@@ -1,0 +1,133 @@
+"""A job's progress, followed and shown."""
+
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final, TextIO
+
+from ml_toolkit_core.job import InferenceJob
+from ml_toolkit_core.values import JobStatus, Progress
+
+#: What ``progress`` takes.
+ProgressOption = bool | Callable[[JobStatus], None] | None
+
+#: Seconds between two lines that tell of nothing but numbers.
+_EVERY_S: Final = 5.0
+
+
+def follow(
+    job: InferenceJob,
+    *,
+    unreachable_after_s: float,
+    timeout_s: float | None = None,
+    progress: ProgressOption = None,
+) -> InferenceJob:
+    """Wait for a job and show its progress.
+
+    Args:
+        job: The job.
+        unreachable_after_s: As in ``InferenceJob.wait``.
+        timeout_s: As in ``InferenceJob.wait``.
+        progress: None or True for a moving line on a terminal and plain lines
+            elsewhere, False for silence, or a function that gets every status.
+    """
+    show: Callable[[JobStatus], None] | None
+    close = _nothing
+    if progress is False:
+        show = None
+    elif callable(progress):
+        show = progress
+    elif sys.stderr.isatty():
+        # By name: a program that shows nothing does not load rich.
+        display = import_module(f"{__package__}._display").Display(job)
+        show, close = display, display.close
+    else:
+        show = progress_lines(job)
+    try:
+        return job.wait(
+            timeout_s=timeout_s,
+            unreachable_after_s=unreachable_after_s,
+            progress=show,
+        )
+    finally:
+        close()
+
+
+def _nothing() -> None:
+    pass
+
+
+def progress_lines(
+    job: InferenceJob,
+    *,
+    stream: TextIO | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Callable[[JobStatus], None]:
+    """Return a function that prints a line when something is worth one.
+
+    Args:
+        job: Its run and handle are named in the first line.
+        stream: stderr when None.
+        clock: Seconds, never going back.
+    """
+    out = sys.stderr if stream is None else stream
+    begin = clock()
+    seen: tuple[object, ...] = ()
+    last = begin - _EVERY_S
+    out.write(f"job {job.handle}\n")
+    out.flush()
+
+    def show(status: JobStatus) -> None:
+        nonlocal seen, last
+        now = clock()
+        phase = status.progress.phase if status.progress else None
+        key = (status.state, status.attempt, phase)
+        if key == seen and now - last < _EVERY_S:
+            return
+        seen, last = key, now
+        out.write(f"[{_time(now - begin)}] {describe(status)}\n")
+        out.flush()
+
+    return show
+
+
+def describe(status: JobStatus) -> str:
+    """Say a status in one line.
+
+    >>> from ml_toolkit_core.values import JobState
+    >>> describe(JobStatus(state=JobState.QUEUED))
+    'QUEUED, progress unknown'
+    """
+    words = [str(status.state)]
+    if status.attempt > 1:
+        words.append(f"attempt {status.attempt}")
+    progress = status.progress
+    if progress is None:
+        words.append("progress unknown")
+    else:
+        words += [progress.phase, *numbers(progress)]
+    return ", ".join(words)
+
+
+def numbers(progress: Progress) -> list[str]:
+    """Say how far a run is, a few words each."""
+    if progress.phase in {"starting", "staging", "loading"}:
+        return [f"{progress.rows:,} rows"]
+    words = [f"{progress.done:,}/{progress.rows:,} rows"]
+    words.append(f"{progress.published:,} published")
+    if progress.failed:
+        words.append(f"{progress.failed:,} failed")
+    if progress.rows_per_s is not None:
+        words.append(f"{progress.rows_per_s:,.1f} rows/s")
+    if progress.tokens_per_s is not None:
+        words.append(f"{progress.tokens_per_s:,.0f} tokens/s")
+    if progress.eta_s is not None:
+        words.append(f"ETA {_time(progress.eta_s)}")
+    return words
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"

@@ -1,0 +1,240 @@
+"""The one call."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, overload
+
+from ml_toolkit.functions.llm.inference._progress import ProgressOption, follow
+from ml_toolkit_core import dispatch
+from ml_toolkit_core.backends import Backends
+from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.job import InferenceJob
+from ml_toolkit_core.plan import InferencePlan
+from ml_toolkit_core.values import InferenceRequest, Prompts, WriteMode
+
+_BACKENDS: Final = Backends()
+
+
+@overload
+def run_inference(
+    input_table: str,
+    model: str,
+    output_table: str,
+    *,
+    dry_run: Literal[True],
+    **options: Any,
+) -> InferencePlan: ...
+
+
+@overload
+def run_inference(
+    input_table: str,
+    model: str,
+    output_table: str,
+    *,
+    compute_type: str = ...,
+    gpu_type: str | None = ...,
+    num_gpus: int | None = ...,
+    executor: str = ...,
+    prompt_column: str | None = ...,
+    messages_column: str | None = ...,
+    prompt_template: str | None = ...,
+    system_prompt: str | None = ...,
+    sampling_params: Mapping[str, object] | None = ...,
+    engine_kwargs: Mapping[str, object] | None = ...,
+    input_format: str | None = ...,
+    output_format: str | None = ...,
+    output_column: str = ...,
+    write_mode: str = ...,
+    run_id: str | None = ...,
+    engine_timeout_s: float = ...,
+    unreachable_after_s: float = ...,
+    timeout_s: float | None = ...,
+    dry_run: Literal[False] = ...,
+    wait: bool = ...,
+    progress: ProgressOption = ...,
+    anyscale_compute_config: str | None = ...,
+    anyscale_job_kind: str | None = ...,
+    anyscale_team: str | None = ...,
+    **backend_options: object,
+) -> InferenceJob: ...
+
+
+def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
+    input_table: str,
+    model: str,
+    output_table: str,
+    *,
+    compute_type: str = "local",
+    gpu_type: str | None = None,
+    num_gpus: int | None = None,
+    executor: str = "ray-vllm",
+    prompt_column: str | None = None,
+    messages_column: str | None = None,
+    prompt_template: str | None = None,
+    system_prompt: str | None = None,
+    sampling_params: Mapping[str, object] | None = None,
+    engine_kwargs: Mapping[str, object] | None = None,
+    input_format: str | None = None,
+    output_format: str | None = None,
+    output_column: str = "generated_text",
+    write_mode: str = "error",
+    run_id: str | None = None,
+    engine_timeout_s: float = 600.0,
+    unreachable_after_s: float = 1800.0,
+    timeout_s: float | None = None,
+    dry_run: bool = False,
+    wait: bool = True,
+    progress: ProgressOption = None,
+    anyscale_compute_config: str | None = None,
+    anyscale_job_kind: str | None = None,
+    anyscale_team: str | None = None,
+    **backend_options: object,
+) -> InferenceJob | InferencePlan:
+    """Run a model over every row of a table and publish a table of answers.
+
+    Args:
+        input_table: A JSONL or Parquet file, a folder of them, a Delta table, or a
+            name ``catalog.schema.table``. Text with a slash or a known suffix is a
+            path.
+        model: A Hugging Face folder, a ``.gguf`` file, ``catalog.schema.model`` or a
+            Hugging Face id.
+        output_table: A folder or a name; a Delta table, or JSONL parts with
+            ``output_format="jsonl"``. It must not exist yet.
+        compute_type: Where to run: the name of an installed backend.
+        gpu_type: The backend's word for a GPU.
+        num_gpus: GPUs in total, over all nodes.
+        executor: What runs there: ``ray-vllm``, or ``scripted`` for tests.
+        prompt_column: The text column that asks. Found by name (``prompt``) when
+            nothing is said.
+        messages_column: The column of chats that asks (``messages`` by name).
+        prompt_template: Text with ``{column}`` fields that asks.
+        system_prompt: Put before every chat that brings none.
+        sampling_params: vLLM's ``SamplingParams`` by name. ``max_tokens`` is 256 when
+            it is not given.
+        engine_kwargs: vLLM's ``EngineArgs`` by name.
+        input_format: ``jsonl``, ``parquet`` or ``delta``, where the name does not say.
+        output_format: ``delta`` or ``jsonl``.
+        output_column: Where the answer goes, after the input's columns and before
+            ``error``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens``.
+        write_mode: ``error``: never touch an output that is there, but go on with one
+            that this ``run_id`` made.
+        run_id: A name for the run. The same call with the same name asks only for
+            rows that are not published yet.
+        engine_timeout_s: Seconds without a sign of life after which an engine counts
+            as hung.
+        unreachable_after_s: Seconds that a silent platform is ridden out.
+        timeout_s: Bounds the waiting, not the job.
+        dry_run: Return the plan and start nothing.
+        wait: Follow the job to its end; else return at once.
+        progress: None or True for a moving line on a terminal and plain lines
+            elsewhere (stderr), False for silence, or a function that gets every
+            status.
+        anyscale_compute_config: A member or its raw string.
+        anyscale_job_kind: A member or its raw string.
+        anyscale_team: A member or its raw string.
+        **backend_options: ``<compute_type>_<option>``.
+
+    Returns:
+        The finished job, or the running one with ``wait=False``, or the plan with
+        ``dry_run=True``.
+
+    Raises:
+        RequestError: The request cannot work; nothing was started.
+        PluginError: A plugin breaks its contract; nothing was started.
+        JobError: The job failed; what was published stays, and the error says how to
+            go on.
+        StillRunning: ``timeout_s`` went by; the job goes on.
+        SubmitUnknown: Nobody knows whether the job exists; the error says how to
+            find out.
+    """
+    given = {
+        "anyscale_compute_config": anyscale_compute_config,
+        "anyscale_job_kind": anyscale_job_kind,
+        "anyscale_team": anyscale_team,
+    }
+    options = {k: str(v) for k, v in given.items() if v is not None} | backend_options
+    try:
+        request = InferenceRequest(
+            input_table=str(input_table),
+            model=str(model),
+            output_table=str(output_table),
+            compute_type=compute_type,
+            gpu_type=gpu_type,
+            num_gpus=num_gpus,
+            executor=executor,
+            prompts=Prompts(
+                prompt_column=prompt_column,
+                messages_column=messages_column,
+                prompt_template=prompt_template,
+                system_prompt=system_prompt,
+            ),
+            sampling_params=sampling_params or {},
+            engine_kwargs=engine_kwargs or {},
+            input_format=input_format,
+            output_format=output_format,
+            output_column=output_column,
+            write_mode=_write_mode(write_mode),
+            run_id=run_id,
+            engine_timeout_s=engine_timeout_s,
+            backend_options=options,
+        )
+    except (TypeError, ValueError) as error:
+        raise RequestError(str(error.args[0])) from error
+    plan = dispatch.prepare(request, _BACKENDS)
+    if dry_run:
+        return plan
+    job = dispatch.submit(plan, _BACKENDS)
+    if not wait:
+        return job
+    return follow(
+        job,
+        timeout_s=timeout_s,
+        unreachable_after_s=unreachable_after_s,
+        progress=progress,
+    )
+
+
+def plan_inference(
+    input_table: str, model: str, output_table: str, **options: Any
+) -> InferencePlan:
+    """Return what :func:`run_inference` would do with the same arguments.
+
+    Reads the input's facts, starts nothing, writes nothing.
+
+    Raises:
+        RequestError: The request cannot work.
+        PluginError: A plugin breaks its contract.
+    """
+    return run_inference(input_table, model, output_table, dry_run=True, **options)
+
+
+def attach(handle: str) -> InferenceJob:
+    """Get a job back from the text of its handle, in any process.
+
+    Raises:
+        RequestError: The text is no handle, or no such job is known.
+    """
+    return dispatch.attach(handle, _BACKENDS)
+
+
+def register_backend(name: str, plugin: object) -> None:
+    """Add a backend to this process, for notebooks and tests.
+
+    Args:
+        name: Its ``compute_type``.
+        plugin: A module or an instance with hook implementations.
+
+    Raises:
+        PluginError: It does not keep the contract.
+    """
+    _BACKENDS.register(name, plugin)
+
+
+def _write_mode(given: str) -> WriteMode:
+    try:
+        return WriteMode(given)
+    except ValueError:
+        modes = ", ".join(repr(mode.value) for mode in WriteMode)
+        raise RequestError(
+            f"write_mode={given!r} is not built yet; there is {modes}"
+        ) from None

@@ -1,0 +1,1 @@
+"""ml-toolkit on Databricks GPU compute, with Unity Catalog."""

@@ -1,0 +1,224 @@
+"""A small run with an echo for a model, and a store that dies between two calls."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
+
+from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.pipeline.engine import Completion
+from ml_toolkit_core.tables.columns import answer_arrays
+from ml_toolkit_core.tables.parts import Part, RowError, SplitRows, Tally
+from ml_toolkit_core.tables.pin import pin_table
+from ml_toolkit_core.tables.sink import open_sink
+from ml_toolkit_core.tables.source import open_source
+from ml_toolkit_core.tables.store import LocalStore, Store
+from ml_toolkit_core.values import (
+    ModelKind,
+    ModelLocation,
+    Prompts,
+    ReplicaPlan,
+    TableFormat,
+    TableLocation,
+)
+
+
+class Killed(BaseException):
+    """The process died here."""
+
+
+class DyingStore:
+    """A local store that dies just before or just after one of its calls."""
+
+    def __init__(self, lives: int = 10**9, *, after: bool = False) -> None:
+        self.calls = 0
+        self._lives = lives
+        self._after = after
+        self._store = LocalStore()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        inner = getattr(self._store, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls += 1
+            last = self.calls == self._lives
+            if last and not self._after:
+                raise Killed
+            result = None
+            try:
+                result = inner(*args, **kwargs)
+            finally:
+                if last:
+                    getattr(result, "close", bool)()
+                    raise Killed
+            return result
+
+        return call
+
+
+@attrs.define
+class Run:
+    """A run over one table; ``fails`` holds the prompts that get no answer."""
+
+    source: str
+    output: str
+    format: TableFormat = TableFormat.JSONL
+    run_id: str = "run-1"
+    identity: dict[str, str] = attrs.field(factory=lambda: {"model": "echo"})
+    attempt: int = 1
+    split_rows: int = 2
+    fails: frozenset[str] = frozenset()
+    asked: list[str] = attrs.field(factory=list)
+
+    def order(self) -> WorkOrder:
+        location, pin = pin_table(TableLocation(name=self.source, uri=self.source))
+        return WorkOrder(
+            run_id=self.run_id,
+            attempt=self.attempt,
+            identity=self.identity,
+            executor="scripted",
+            source=location,
+            pin=pin,
+            model=ModelLocation(name="echo", uri="echo", kind=ModelKind.HUB),
+            output=TableLocation(name=self.output, uri=self.output, format=self.format),
+            prompts=Prompts(),
+            plan=ReplicaPlan(replicas=1),
+            split_rows=self.split_rows,
+            ledger_uri=f"{self.output}/_ml_toolkit/{self.run_id}",
+        )
+
+    def to_end(
+        self, store: Store | None = None, *, commit_parts: int = 2
+    ) -> str | None:
+        """Do all that is left; return where the failed rows are listed."""
+        try:
+            return self._to_end(store, commit_parts)
+        except DeltaError as error:
+            if "Killed" in str(error):  # died while the Delta library asked for rows
+                raise Killed from error
+            raise
+
+    def _to_end(self, store: Store | None, commit_parts: int) -> str | None:
+        order = self.order()
+        source = open_source(order.source, order.pin)
+        sink = open_sink(order, store=store)
+        done = {part.split for part in sink.open()}
+        wanted = [s for s in source.splits(order.split_rows) if s.index not in done]
+        waiting: list[Part] = []
+        for rows in source.read(wanted):
+            waiting.append(self.write(sink.writer, rows))
+            if len(waiting) == commit_parts:
+                sink.publish(waiting)
+                waiting = []
+        if waiting:
+            sink.publish(waiting)
+        return sink.list_failed()
+
+    def write(self, writer: Any, rows: SplitRows) -> Part:
+        """Answer the rows of a split and write it."""
+        answers = [self._answer(rows, row) for row in range(rows.batch.num_rows)]
+        fields, arrays = answer_arrays(answers, "generated_text")
+        table = pa.Table.from_arrays(
+            [*rows.batch.columns, *arrays],
+            schema=pa.schema([*rows.batch.schema, *fields]),
+        )
+        failed = sum(answer.error is not None for answer in answers)
+        tally = Tally(
+            done=len(answers),
+            failed=failed,
+            prompt_tokens=len(answers) - failed,
+            completion_tokens=len(answers) - failed,
+        )
+        return writer.write(rows.split, table, tally)
+
+    def _answer(self, rows: SplitRows, row: int) -> Completion:
+        if row in rows.errors:
+            return Completion(key=row, error=rows.errors[row])
+        prompt = rows.batch.column("prompt")[row].as_py()
+        self.asked.append(prompt)
+        if prompt in self.fails:
+            return Completion(key=row, error=RowError("too_hard", "the echo is mute"))
+        return Completion(
+            key=row,
+            text=prompt,
+            finish_reason="stop",
+            prompt_tokens=1,
+            completion_tokens=1,
+        )
+
+
+def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
+    """Return the objects of a JSON Lines file, or of a folder of such parts."""
+    files = sorted(Path(path).glob("part-*.jsonl")) if Path(path).is_dir() else [path]
+    return [
+        json.loads(line)
+        for file in files
+        for line in Path(file).read_text(encoding="utf-8").splitlines()
+    ]
+
+
+def write_jsonl(path: Path, rows: Sequence[object]) -> str:
+    """Write objects as JSON Lines; text is taken as it is."""
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def read_output(run: Run) -> list[dict[str, Any]]:
+    """Return the rows that a reader of the output sees."""
+    if run.format is TableFormat.JSONL:
+        return read_jsonl(run.output)
+    return read_delta(run.output)
+
+
+def read_delta(path: str) -> list[dict[str, Any]]:
+    """Return the rows of a Delta table, by ``id``, as its own reader gives them."""
+    rows = pa.table(
+        QueryBuilder().register("t", DeltaTable(path)).execute("select * from t")
+    )
+    return sorted(rows.to_pylist(), key=lambda row: row.get("id", 0))
+
+
+def read_list(kind: TableFormat, listed: str | None) -> list[dict[str, Any]]:
+    """Return the list of failed rows; none when there is no list."""
+    if listed is None:
+        return []
+    return read_jsonl(listed) if kind is TableFormat.JSONL else read_delta(listed)
+
+
+def strays(run: Run) -> list[str]:
+    """Return files that no reader needs and no later attempt would remove."""
+    if run.format is TableFormat.DELTA:
+        known = {Path(uri).name for uri in DeltaTable(run.output).file_uris()}
+        return sorted(
+            {file.name for file in Path(run.output).glob("*.parquet")} - known
+        )
+    return [
+        str(path)
+        for path in Path(run.output).rglob("*")
+        if path.is_file() and ("staging" in path.parts or "unfinished" in path.name)
+    ]
+
+
+@pytest.fixture(scope="session")
+def kit() -> Any:
+    """What the tests of tables share."""
+
+    class Kit:
+        Run = Run
+        DyingStore = DyingStore
+        Killed = Killed
+        read_jsonl = staticmethod(read_jsonl)
+        write_jsonl = staticmethod(write_jsonl)
+        read_output = staticmethod(read_output)
+        read_delta = staticmethod(read_delta)
+        read_list = staticmethod(read_list)
+        strays = staticmethod(strays)
+
+    return Kit

@@ -1,0 +1,428 @@
+"""Outputs of both formats: whose they are, resuming, fences, and kills anywhere."""
+
+import contextlib
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ml_toolkit_core.errors import RequestError, RunFenced
+from ml_toolkit_core.tables.sink import open_sink, output_format, owner
+from ml_toolkit_core.tables.source import open_source
+from ml_toolkit_core.values import TableFormat, TableLocation
+
+FORMATS = [TableFormat.JSONL, TableFormat.DELTA]
+both_formats = pytest.mark.parametrize("kind", FORMATS)
+
+
+def rows_of(count):
+    return [{"id": i, "prompt": f"p{i}"} for i in range(count)]
+
+
+def location(uri, kind=None):
+    return TableLocation(name=Path(uri).name, uri=str(uri), format=kind)
+
+
+@pytest.fixture
+def run(kit, tmp_path):
+    """Return a maker of runs over seven rows in ``tmp_path/out``."""
+    source = kit.write_jsonl(tmp_path / "in.jsonl", rows_of(7))
+
+    def make(kind, **options):
+        return kit.Run(source, str(tmp_path / "out"), format=kind, **options)
+
+    return make
+
+
+@both_formats
+def test_writes_every_row_once_with_its_answer(kit, run, kind):
+    one = run(kind)
+
+    listed = one.to_end()
+
+    assert listed is None
+    rows = kit.read_output(one)
+    assert [row["id"] for row in rows] == list(range(7))
+    assert rows[0] == {
+        "id": 0,
+        "prompt": "p0",
+        "generated_text": "p0",
+        "error": None,
+        "finish_reason": "stop",
+        "prompt_tokens": 1,
+        "completion_tokens": 1,
+    }
+
+
+@both_formats
+def test_asks_nothing_again_when_the_run_is_complete(kit, run, kind):
+    run(kind).to_end()
+    again = run(kind, attempt=2)
+
+    again.to_end()
+
+    assert again.asked == []
+    assert [row["id"] for row in kit.read_output(again)] == list(range(7))
+
+
+@both_formats
+def test_counts_the_published_parts_again_when_it_is_opened(run, kind):
+    one = run(kind, fails=frozenset({"p3"}))
+    one.to_end()
+
+    parts = open_sink(one.order()).open()
+
+    assert [part.split for part in parts] == [0, 1, 2, 3]
+    assert sum(part.tally.done for part in parts) == 7
+    assert [part.tally.failed for part in parts] == [0, 1, 0, 0]
+    assert sum(part.tally.prompt_tokens for part in parts) == 6
+
+
+@both_formats
+def test_lists_the_failed_rows_anew_from_the_output(kit, run, kind):
+    one = run(kind, fails=frozenset({"p2", "p5"}))
+
+    listed = [one.to_end(), run(kind, attempt=2).to_end()]
+
+    assert listed[0] == listed[1] is not None
+    assert kit.read_list(kind, listed[0]) == [
+        {
+            "id": i,
+            "prompt": f"p{i}",
+            "kind": "too_hard",
+            "error": "too_hard: the echo is mute",
+            "attempts": 1,
+        }
+        for i in (2, 5)
+    ]
+
+
+@both_formats
+def test_refuses_an_output_that_it_did_not_make(tmp_path, run, kind):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "precious.txt").write_text("x")
+
+    with pytest.raises(RequestError, match=r"'.*out' exists and was not made by"):
+        open_sink(run(kind).order()).open()
+
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious.txt"]
+
+
+def test_refuses_a_file_in_the_place_of_its_folder(tmp_path, run):
+    (tmp_path / "out").write_text('{"id": 1}\n')
+
+    with pytest.raises(RequestError, match="exists and was not made by"):
+        open_sink(run(TableFormat.JSONL).order()).open()
+
+    assert (tmp_path / "out").read_text() == '{"id": 1}\n'
+
+
+@both_formats
+def test_refuses_the_output_of_another_run_and_names_it(run, kind):
+    run(kind).to_end()
+
+    with pytest.raises(RequestError, match="belongs to run_id='run-1'"):
+        open_sink(run(kind, run_id="run-2").order()).open()
+
+
+@both_formats
+def test_refuses_the_same_run_with_another_identity_and_names_the_difference(run, kind):
+    run(kind, identity={"model": "a", "prompt": "p", "rows": "7"}).to_end()
+
+    other = run(kind, identity={"model": "b", "rows": "7"})
+    with pytest.raises(RequestError, match="other values of 'model', 'prompt';"):
+        open_sink(other.order()).open()
+
+
+@both_formats
+def test_refuses_a_list_of_failed_rows_that_is_there_before_the_run(
+    tmp_path, run, kind
+):
+    listed = tmp_path / ("out.errors.jsonl" if kind == "jsonl" else "out_errors")
+    listed.mkdir()
+
+    with pytest.raises(RequestError, match="would list its failed rows there"):
+        open_sink(run(kind).order()).open()
+
+    assert owner(location(tmp_path / "out")) is None
+
+
+@both_formats
+def test_says_whose_an_output_is(tmp_path, run, kind):
+    out = location(tmp_path / "out")
+    before = owner(out)
+    run(kind, identity={"model": "a"}).to_end()
+
+    found = owner(out)
+
+    assert before is None
+    assert (found.run_id, dict(found.identity)) == ("run-1", {"model": "a"})
+    assert owner(location(tmp_path / "in.jsonl")).run_id is None
+
+
+def test_sees_nothing_in_an_empty_folder_or_a_lone_ledger(tmp_path):
+    (tmp_path / "out" / "_ml_toolkit" / "run-1").mkdir(parents=True)
+    (tmp_path / "out" / "_ml_toolkit" / "run-1" / "ledger.json").write_text("{}")
+
+    assert owner(location(tmp_path / "out")) is None
+
+
+@both_formats
+def test_fences_the_older_driver_when_a_newer_one_opens_the_run(kit, run, kind):
+    old, new = run(kind), run(kind, attempt=2)
+    order = old.order()
+    source = open_source(order.source, order.pin)
+    sink = open_sink(order)
+    sink.open()
+    part = old.write(sink.writer, next(source.read(source.splits(2))))
+    open_sink(new.order()).open()
+
+    with pytest.raises(RunFenced, match="attempt 1 stops"):
+        sink.publish([part])
+
+    new.to_end()
+    assert [row["id"] for row in kit.read_output(new)] == list(range(7))
+
+
+@both_formats
+def test_fences_two_drivers_with_the_same_attempt(kit, run, kind):
+    one, two = run(kind), run(kind)
+    order = one.order()
+    source = open_source(order.source, order.pin)
+    sinks = [open_sink(order), open_sink(order)]
+    for sink in sinks:
+        sink.open()
+    parts = [
+        a_run.write(sink.writer, next(source.read(source.splits(2))))
+        for a_run, sink in zip([one, two], sinks, strict=True)
+    ]
+    sinks[1].publish([parts[1]])
+
+    with pytest.raises(RunFenced):
+        sinks[0].publish([parts[0]])
+
+    assert [row["id"] for row in kit.read_output(one)] == [0, 1]
+
+
+def calls_of_a_run(kit, a_run):
+    store = kit.DyingStore()
+    a_run.to_end(store)
+    return store.calls
+
+
+@both_formats
+@pytest.mark.parametrize("after", [False, True])
+def test_has_each_row_once_wherever_the_first_attempt_is_killed(
+    kit, run, tmp_path, kind, after
+):
+    fails = frozenset({"p1", "p4"})
+    calls = calls_of_a_run(kit, run(kind, fails=fails))
+    for lives in range(1, calls + 1):
+        clean(tmp_path)
+        first = run(kind, fails=fails)
+        second = run(kind, fails=fails, attempt=2)
+        with pytest.raises(kit.Killed):
+            first.to_end(kit.DyingStore(lives, after=after))
+
+        listed = second.to_end()
+
+        assert [row["id"] for row in kit.read_output(second)] == list(range(7)), lives
+        assert [row["id"] for row in kit.read_list(kind, listed)] == [1, 4], lives
+        assert kit.strays(second) == [], lives
+
+
+SCENARIO = st.fixed_dictionaries(
+    {
+        "kills": st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=4),
+        "rows": st.integers(1, 9),
+        "split_rows": st.integers(1, 4),
+        "commit_parts": st.integers(1, 3),
+        "fails": st.frozensets(st.integers(0, 8), max_size=4),
+    }
+)
+
+
+@both_formats
+@settings(max_examples=15, deadline=None)
+@given(scenario=SCENARIO)
+def test_has_each_row_once_after_any_kills(kit, tmp_path_factory, kind, scenario):
+    folder = tmp_path_factory.mktemp("kills")
+    rows = rows_of(scenario["rows"])
+    source = kit.write_jsonl(folder / "in.jsonl", rows)
+    fails = frozenset(f"p{i}" for i in scenario["fails"] if i < len(rows))
+
+    def attempt(number):
+        return kit.Run(
+            source,
+            str(folder / "out"),
+            format=kind,
+            split_rows=scenario["split_rows"],
+            attempt=number,
+            fails=fails,
+        )
+
+    for number, (lives, after) in enumerate(scenario["kills"], start=1):
+        with contextlib.suppress(kit.Killed):
+            attempt(number).to_end(
+                kit.DyingStore(lives, after=after),
+                commit_parts=scenario["commit_parts"],
+            )
+    last = attempt(len(scenario["kills"]) + 1)
+
+    listed = last.to_end(commit_parts=scenario["commit_parts"])
+
+    assert [row["id"] for row in kit.read_output(last)] == [row["id"] for row in rows]
+    assert {row["prompt"] for row in kit.read_list(kind, listed)} == fails
+    assert kit.strays(last) == []
+    shutil.rmtree(folder)
+
+
+def clean(folder):
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != "in.jsonl":
+            path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "given_format", "expected"),
+    [
+        ("out", None, "delta"),
+        ("out.delta", None, "delta"),
+        ("out.jsonl", None, "jsonl"),
+        ("out.jsonl/", None, "jsonl"),
+        ("out.NDJSON", None, "jsonl"),
+        ("out", TableFormat.JSONL, "jsonl"),
+        ("out.jsonl", TableFormat.DELTA, "delta"),
+    ],
+)
+def test_tells_the_output_format_by_what_was_said_then_by_the_name(
+    tmp_path, name, given_format, expected
+):
+    assert output_format(location(f"{tmp_path}/{name}", given_format)) == expected
+
+
+def test_tells_a_delta_output_by_its_log(tmp_path):
+    (tmp_path / "out.jsonl" / "_delta_log").mkdir(parents=True)
+
+    assert output_format(location(tmp_path / "out.jsonl")) == "delta"
+
+
+@pytest.mark.parametrize(
+    ("name", "given_format"),
+    [("out.parquet", None), ("out.csv", None), ("out", TableFormat.PARQUET)],
+)
+def test_refuses_outputs_that_are_not_built_and_says_which_are(name, given_format):
+    with pytest.raises(RequestError, match="not built yet; an output is a Delta table"):
+        output_format(location(f"/nowhere/{name}", given_format))
+
+
+def test_names_parts_so_that_their_order_is_the_order_of_the_rows(run, tmp_path):
+    run(TableFormat.JSONL, split_rows=3).to_end()
+
+    names = sorted(path.name for path in (tmp_path / "out").glob("*"))
+
+    assert names == [
+        "_ml_toolkit",
+        "part-000000.jsonl",
+        "part-000001.jsonl",
+        "part-000002.jsonl",
+    ]
+
+
+def test_writes_a_list_of_failed_rows_whose_own_columns_have_our_names(kit, tmp_path):
+    source = kit.write_jsonl(
+        tmp_path / "in.jsonl", [{"prompt": "p", "kind": {"a": 1}, "attempts": 7}]
+    )
+    run = kit.Run(source, str(tmp_path / "out"), fails=frozenset({"p"}))
+
+    (row,) = kit.read_jsonl(run.to_end())
+
+    assert row == {
+        "prompt": "p",
+        "kind": {"a": 1},
+        "attempts": 7,
+        "error_kind": "too_hard",
+        "error": "too_hard: the echo is mute",
+        "error_attempts": 1,
+    }
+
+
+def test_counts_no_attempt_for_a_row_that_was_never_asked(kit, tmp_path):
+    source = kit.write_jsonl(tmp_path / "in.jsonl", ['{"prompt": "\\ud83d"}'])
+
+    (row,) = kit.read_jsonl(kit.Run(source, str(tmp_path / "out")).to_end())
+
+    assert (row["kind"], row["attempts"]) == ("unreadable", 0)
+
+
+def test_removes_a_stale_list_of_failed_rows(run, tmp_path):
+    run(TableFormat.JSONL).to_end()
+    (tmp_path / "out.errors.jsonl").write_text("stale\n")
+
+    listed = run(TableFormat.JSONL, attempt=2).to_end()
+
+    assert listed is None
+    assert not (tmp_path / "out.errors.jsonl").exists()
+
+
+def test_leaves_json_in_the_output_as_the_json_it_was(kit, tmp_path):
+    line = '{"prompt": "p", "m": {"n":  1.50}, "mixed": "a", "l": [1, null]}'
+    source = kit.write_jsonl(tmp_path / "in.jsonl", [line, '{"prompt":"q","mixed":1}'])
+    run = kit.Run(source, str(tmp_path / "out"))
+
+    run.to_end()
+
+    text = (tmp_path / "out" / "part-000000.jsonl").read_text()
+    assert text.startswith(line[:-1])
+    assert json.loads(text.splitlines()[1])["mixed"] == 1
+
+
+@both_formats
+def test_has_each_row_once_when_drivers_of_one_run_race(kit, run, kind):
+    racers = [run(kind, attempt=1 + number % 2, split_rows=1) for number in range(4)]
+    start = threading.Barrier(len(racers))
+
+    def race(racer):
+        start.wait()
+        # The slower ones are fenced; their staging folder may be gone already.
+        with contextlib.suppress(RunFenced, FileNotFoundError):
+            racer.to_end(commit_parts=1)
+
+    threads = [threading.Thread(target=race, args=(racer,)) for racer in racers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    last = run(kind, attempt=3, split_rows=1)
+    last.to_end()
+
+    assert [row["id"] for row in kit.read_output(last)] == list(range(7))
+
+
+def test_keeps_two_runs_with_one_output_apart_when_they_race(kit, run):
+    racers = [run(TableFormat.JSONL, run_id=f"run-{number}") for number in range(4)]
+    start = threading.Barrier(len(racers))
+    refused = []
+
+    def race(racer):
+        start.wait()
+        try:
+            racer.to_end()
+        except RequestError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=race, args=(racer,)) for racer in racers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(refused) == 3
+    assert all("belongs to run_id=" in text for text in refused)
+    assert [row["id"] for row in kit.read_output(racers[0])] == list(range(7))

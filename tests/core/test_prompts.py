@@ -1,0 +1,103 @@
+import datetime as dt
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.pipeline.prompts import chat, fill, question
+from ml_toolkit_core.references import template_fields
+from ml_toolkit_core.tables.parts import RowError
+
+CHAT = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (None, "prompt_null"),
+        ("", "prompt_empty"),
+        (" \n\t", "prompt_empty"),
+        (7, "prompt_wrong_type"),
+        (["hello"], "prompt_wrong_type"),
+        ({"a": 1}, "prompt_wrong_type"),
+    ],
+)
+def test_a_prompt_that_cannot_be_asked_is_a_row_error_naming_the_column(value, kind):
+    with pytest.raises(RowError, match="column 'q'") as caught:
+        question(value, "q")
+
+    assert caught.value.kind == kind
+
+
+@given(st.text().filter(str.strip))
+def test_any_other_text_is_asked_as_it_is(text):
+    assert question(text, "q") == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (7, "7"),
+        (0.5, "0.5"),
+        (True, "true"),
+        (dt.date(2026, 11, 30), "2026-11-30"),
+        ([1, "é"], '[1, "é"]'),
+    ],
+)
+def test_a_template_says_other_values_as_text(value, text):
+    assert fill("<{a}>", {"a": [value]}, 0) == f"<{text}>"
+
+
+@given(st.text())
+def test_braces_in_the_data_are_data(text):
+    assert fill("{{x}} {a} {a}", {"a": [text]}, 0) == f"{{x}} {text} {text}"
+
+
+def test_a_null_field_of_a_template_is_a_row_error():
+    with pytest.raises(RowError, match="column 'a' of the template is null"):
+        fill("{a}", {"a": [None]}, 0)
+
+
+@pytest.mark.parametrize("value", [CHAT, json.dumps(CHAT)])
+def test_a_chat_is_the_same_as_list_and_as_json_text(value):
+    assert chat(value, "m") == CHAT
+
+
+def test_nulls_that_arrow_filled_in_are_not_part_of_a_chat():
+    filled = [{"role": "user", "content": "u", "name": None, "tool_calls": None}]
+
+    assert chat(filled, "m") == [{"role": "user", "content": "u"}]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "messages_null: column 'm' is null"),
+        ("", "messages_empty: column 'm' is empty text"),
+        ("[]", "messages_empty: column 'm' is an empty list"),
+        ("hello", "messages_invalid: column 'm' is text but not JSON"),
+        (json.dumps(json.dumps(CHAT)), "messages_invalid: .*inside JSON text"),
+        ({"role": "user"}, "messages_invalid: column 'm' holds an object"),
+        (["hi"], "messages_invalid: message 0 of column 'm' is text"),
+        ([{"content": "x"}], "messages_invalid: message 0 of column 'm' has no role"),
+        (
+            [{"role": "user"}],
+            "messages_invalid: message 0 of column 'm' has no content",
+        ),
+    ],
+)
+def test_what_is_no_chat_is_a_row_error_with_the_reason(value, reason):
+    with pytest.raises(RowError, match=reason):
+        chat(value, "m")
+
+
+def test_fields_of_a_template_are_columns_and_nothing_else():
+    assert template_fields("{name} {{no}} {a.b} {name}") == ("name", "a.b")
+
+
+@pytest.mark.parametrize("template", ["{", "{}", "{a!r}", "{a:>5}", "no field"])
+def test_a_template_that_is_none_is_refused(template):
+    with pytest.raises(RequestError, match="prompt_template="):
+        template_fields(template)

@@ -1,0 +1,124 @@
+"""The command, as a person runs it."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(sysconfig.get_path("scripts")) / "ml-toolkit"
+
+
+def ml_toolkit(*arguments):
+    return subprocess.run(
+        [TOOL, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def scripted(jsonl, tmp_path):
+    """Return a function that runs a scripted job over three rows."""
+    rows = [{"prompt": "one"}, {"prompt": "two"}, {"prompt": None}]
+
+    def run(command="run", *more, script=None):
+        kwargs = json.dumps({"script": script or {}})
+        return ml_toolkit(
+            *(command, jsonl(rows), "stub/any", tmp_path / "out"),
+            *("--executor", "scripted", "--output-format", "jsonl"),
+            *("--engine-kwargs", kwargs, *more),
+        )
+
+    return run
+
+
+def test_a_run_with_failed_rows_ends_with_3_and_says_where_they_are(scripted):
+    done = scripted()
+
+    assert done.returncode == 3
+    assert "3, of which 1 failed" in done.stdout
+    assert "out.errors.jsonl" in done.stdout
+
+
+def test_the_screen_of_a_run_is_its_progress_and_its_summary(scripted):
+    done = scripted("run", "--run-id", "seen")
+
+    lines = done.stderr.splitlines()
+    assert lines[0] == "job local://seen"
+    assert all(line.startswith("[") for line in lines[1:])
+    assert lines[-1].endswith("SUCCEEDED, done, 3/3 rows, 3 published, 1 failed")
+
+
+def test_a_failed_job_ends_with_1(scripted):
+    done = scripted(script={"raise_after": 0})
+
+    assert done.returncode == 1
+    assert "error: local://" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--prompt-column", "q"),
+        ("--sampling-params", "{"),
+        ("--option", "x"),
+        ("--no",),
+    ],
+)
+def test_a_wrong_request_ends_with_2_and_no_traceback(scripted, more):
+    done = scripted("run", *more)
+
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_a_detached_job_is_followed_and_ended_from_other_processes(scripted):
+    started = scripted("run", "--no-wait", "--run-id", "far", script={"hang_after": 1})
+    status = ml_toolkit("status", "local://far", "--json")
+    ended = ml_toolkit("cancel", "local://far")
+    logs = ml_toolkit("logs", "local://far", "--tail", "5")
+
+    assert (started.returncode, started.stdout.strip()) == (4, "local://far")
+    assert json.loads(status.stdout)["state"] == "RUNNING"
+    assert ended.stdout.startswith("CANCELLED")
+    assert "run starts run_id=far" in logs.stdout
+
+
+def test_plan_prints_and_starts_nothing(scripted, tmp_path):
+    done = scripted("plan")
+
+    assert done.returncode == 0
+    assert "3 rows" in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_plan_as_json_is_json(scripted):
+    plan = json.loads(scripted("plan", "--json").stdout)
+
+    assert plan["replicas"]["replicas"] == 1
+
+
+def test_backends_lists_what_is_installed():
+    done = ml_toolkit("backends", "--json")
+
+    assert set(json.loads(done.stdout)) == {"anyscale", "databricks", "local"}
+
+
+def test_an_unknown_job_ends_with_2():
+    assert ml_toolkit("status", "local://nobody").returncode == 2
+
+
+def test_the_help_imports_no_tables():
+    script = (
+        "import sys\n"
+        "from ml_toolkit.functions.llm.inference import _cli\n"
+        "print(sorted({'pyarrow', 'deltalake', 'ray', 'rich'} & set(sys.modules)))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,140 @@
+"""Bad requests: each is refused before anything starts, with a message that helps."""
+
+import json
+
+import pytest
+
+from ml_toolkit.functions.llm.inference import RequestError, run_inference
+
+ROWS = [{"id": 1, "prompt": "a"}, {"id": 2, "prompt": "b"}]
+
+
+@pytest.fixture
+def call(jsonl, tmp_path, home):
+    """Return a function that runs a request with one thing wrong."""
+    good = {
+        "input_table": str(jsonl(ROWS)),
+        "model": "stub/any",
+        "output_table": str(tmp_path / "out"),
+        "executor": "scripted",
+    }
+
+    def run(**wrong):
+        try:
+            run_inference(**{**good, **wrong})
+        finally:
+            assert not (home / "runs").exists()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"compute_type": "lokal"}, "compute_type='lokal' .*Did you mean 'local'"),
+        ({"compute_type": "Local!"}, "'compute_type' must match"),
+        ({"compute_type": "anyscale"}, "'anyscale' cannot run jobs in this version"),
+        (
+            {"compute_type": "databricks"},
+            "'databricks' cannot run jobs in this version",
+        ),
+        ({"promt_column": "q"}, "'promt_column' is no option.*'prompt_column'"),
+        ({"anyscale_team": "yoda"}, "an option of backend 'anyscale'"),
+        ({"executor": "ray-vlm"}, "executor='ray-vlm' .*Did you mean 'ray-vllm'"),
+        ({"input_table": "gone.jsonl"}, "'gone.jsonl'"),
+        ({"input_table": "sch.tbl"}, "neither a path nor a name of three parts"),
+        ({"input_table": "gone"}, "there is nothing at"),
+        ({"input_table": "cat.sch.tbl"}, "is not in the local warehouse"),
+        ({"prompt_column": "promt"}, "no column 'promt'.*Did you mean 'prompt'"),
+        ({"prompt_column": "id"}, "prompt_column='id' is of type int64"),
+        ({"prompt_template": "{idd}"}, r"field \{idd\}.*Did you mean 'id'"),
+        ({"output_column": "id"}, "'id'"),
+        ({"input_format": "jsnl"}, "input_format='jsnl' .*Did you mean 'jsonl'"),
+        ({"write_mode": "append"}, "write_mode='append' is not built yet"),
+        ({"num_gpus": 64}, "this machine has"),
+        ({"num_gpus": 0}, "num_gpus"),
+        ({"run_id": "no spaces"}, "'run_id' must match"),
+        ({"engine_kwargs": {"scrip": {}}}, "Did you mean 'script'"),
+        ({"sampling_params": {"stop": object()}}, r"\['stop'\]"),
+        (
+            {"executor": "ray-vllm", "sampling_params": {"max_token": 3}},
+            "'max_token' is no name of vLLM .*Did you mean 'max_tokens'",
+        ),
+        (
+            {"executor": "ray-vllm", "engine_kwargs": {"max_modellen": 3}},
+            "'max_modellen' is no name of vLLM .*Did you mean 'max_model_len'",
+        ),
+        (
+            {"executor": "ray-vllm", "sampling_params": {"temperature": -1}},
+            "temperature must be",
+        ),
+        ({"model": "./nowhere"}, "model='./nowhere': there is no such folder"),
+        ({"model": "models/a/b"}, "there is no such folder, and a Hugging Face id"),
+    ],
+)
+def test_a_wrong_argument_is_refused_with_what_would_work(call, wrong, message):
+    with pytest.raises(RequestError, match=message):
+        call(**wrong)
+
+
+def test_gpus_that_are_not_there_are_answered_with_other_backends(call):
+    with pytest.raises(RequestError, match="'anyscale', 'databricks'"):
+        call(gpu_type="h100", num_gpus=16)
+
+
+def test_a_model_folder_without_config_is_refused(call, tmp_path):
+    (tmp_path / "model").mkdir()
+
+    with pytest.raises(RequestError, match="has no config.json"):
+        call(model=str(tmp_path / "model"))
+
+
+def test_an_output_that_exists_is_refused_and_not_touched(call, tmp_path):
+    precious = tmp_path / "out" / "precious.txt"
+    precious.parent.mkdir()
+    precious.write_text("mine")
+
+    with pytest.raises(RequestError, match="exists already"):
+        call(output_table=str(tmp_path / "out"))
+
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize("output", ["rows.jsonl", "./rows.jsonl", "rows.jsonl/inside"])
+def test_output_and_input_are_never_the_same_place(call, tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(RequestError, match="the same place|exists already"):
+        call(output_table=output, output_format="jsonl")
+
+
+def test_an_empty_table_is_refused(call, jsonl):
+    with pytest.raises(RequestError, match="no rows"):
+        call(input_table=str(jsonl([], "empty.jsonl")))
+
+
+def test_all_bad_lines_are_named_in_one_message(call, tmp_path):
+    bad = tmp_path / "bad.jsonl"
+    lines = ['{"prompt": "a"}', "[1]", '"text"', "null", '{"prompt": "b"}', '{"pro']
+    bad.write_text("\n".join(lines))
+
+    with pytest.raises(RequestError) as caught:
+        call(input_table=str(bad))
+
+    assert all(f"{number}" in str(caught.value) for number in (2, 3, 4, 6))
+
+
+def test_nothing_to_ask_is_refused_with_the_columns(call, jsonl):
+    with pytest.raises(RequestError, match="nothing says what to ask.*'q'"):
+        call(input_table=str(jsonl([{"q": "a"}], "q.jsonl")))
+
+
+def test_chats_for_a_base_model_are_refused_before_weights_load(call, jsonl, tmp_path):
+    model = tmp_path / "base"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    (model / "tokenizer_config.json").write_text(json.dumps({"eos_token": "x"}))
+    chats = jsonl([{"messages": [{"role": "user", "content": "hi"}]}], "chats.jsonl")
+
+    with pytest.raises(RequestError, match="has no chat template"):
+        call(input_table=str(chats), model=str(model), executor="ray-vllm")

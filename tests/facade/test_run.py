@@ -1,0 +1,276 @@
+"""run_inference with the scripted engine: a real worker process, real tables."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ml_toolkit.functions.llm.inference import (
+    InferencePlan,
+    JobError,
+    JobState,
+    RequestError,
+    StillRunning,
+    attach,
+    plan_inference,
+    run_inference,
+)
+
+ROWS = [{"id": i, "prompt": f"question {i}", "note": None} for i in range(200)]
+
+
+def scripted(rows, output, *, script=None, **options):
+    """Run the scripted engine over a table, quietly."""
+    return run_inference(
+        str(rows),
+        "stub/any",
+        str(output),
+        **{
+            "executor": "scripted",
+            "engine_kwargs": {"script": script or {}, "max_num_seqs": 16},
+            "output_format": "jsonl",
+            "progress": False,
+            **options,
+        },
+    )
+
+
+def test_every_row_comes_back_in_order_with_all_its_columns(
+    jsonl, tmp_path, read_parts
+):
+    result = scripted(jsonl(ROWS), tmp_path / "out").result()
+
+    rows = read_parts(tmp_path / "out")
+    assert [{k: row[k] for k in ("id", "prompt", "note")} for row in rows] == ROWS
+    assert [row["generated_text"] for row in rows] == [row["prompt"] for row in ROWS]
+    assert list(rows[0]) == [
+        *("id", "prompt", "note", "generated_text", "error"),
+        *("finish_reason", "prompt_tokens", "completion_tokens"),
+    ]
+    assert (result.rows, result.failed, result.requests) == (200, 0, 200)
+    assert result.errors is None
+
+
+def test_a_delta_table_holds_each_row_once(jsonl, tmp_path):
+    scripted(jsonl(ROWS), tmp_path / "out", output_format=None)
+
+    table = deltalake.DeltaTable(tmp_path / "out").to_pyarrow_table()
+    assert sorted(table["id"].to_pylist()) == list(range(200))
+    assert table.schema.field("error").type == pa.string()
+
+
+def test_parquet_and_delta_are_read_too(tmp_path, read_parts):
+    table = pa.table({"prompt": [f"q{i}" for i in range(70)], "n": range(70)})
+    pq.write_table(table, tmp_path / "in.parquet")
+    deltalake.write_deltalake(tmp_path / "in", table)
+
+    for source in ("in.parquet", "in"):
+        scripted(tmp_path / source, tmp_path / f"{source}.out")
+        rows = read_parts(tmp_path / f"{source}.out")
+        assert sorted(row["n"] for row in rows) == list(range(70))
+
+
+def test_a_row_that_fails_keeps_its_columns_and_is_listed(jsonl, tmp_path, read_parts):
+    rows = [
+        {"id": "good", "prompt": "fine"},
+        {"id": "null", "prompt": None},
+        {"id": "empty", "prompt": ""},
+        {"id": "number", "prompt": 7},
+        {"id": "long", "prompt": "word " * 50},
+    ]
+
+    result = scripted(
+        jsonl(rows), tmp_path / "out", engine_kwargs={"script": {}, "max_model_len": 20}
+    ).result()
+
+    answered = {row["id"]: row for row in read_parts(tmp_path / "out")}
+    assert [answered[row["id"]]["prompt"] for row in rows] == [
+        r["prompt"] for r in rows
+    ]
+    assert answered["good"]["error"] is None
+    assert {k: str(v["error"]).split(":")[0] for k, v in answered.items()} == {
+        "good": "None",
+        "null": "prompt_null",
+        "empty": "prompt_empty",
+        "number": "prompt_wrong_type",
+        "long": "prompt_too_long",
+    }
+    assert "50" in answered["long"]["error"]
+    assert "20" in answered["long"]["error"]
+    assert answered["long"]["generated_text"] is None
+    assert (result.rows, result.failed, result.requests) == (5, 4, 1)
+    assert result.errors == str(tmp_path / "out.errors.jsonl")
+
+
+def test_a_run_whose_rows_all_failed_is_failed(jsonl, tmp_path):
+    with pytest.raises(JobError, match="all 200 rows failed"):
+        scripted(jsonl(ROWS), tmp_path / "out", script={"fail_if": "question"})
+
+
+def test_a_killed_worker_is_failed_with_the_end_of_its_log(jsonl, tmp_path):
+    script = {"die_after": 70, "sleep_ms": 20}
+
+    with pytest.raises(
+        JobError, match=r"(?s)ended without a word.*end of its log:.*phase"
+    ):
+        scripted(jsonl(ROWS), tmp_path / "out", script=script)
+
+
+@pytest.mark.parametrize("output_format", ["jsonl", "delta"])
+def test_a_killed_run_goes_on_where_it_was_published(
+    jsonl, tmp_path, read_parts, output_format
+):
+    # 300 ms a step: the first split is published long before the 150th answer.
+    script = {"die_after": 150, "sleep_ms": 300, "attempt": 1}
+    call = {"script": script, "run_id": "night", "output_format": output_format}
+    source, output = jsonl(ROWS), tmp_path / "out"
+    with pytest.raises(JobError, match="run_id='night' goes on"):
+        scripted(source, output, **call)
+    published = attach("local://night").status().progress.published
+    before = published_ids(output, output_format, read_parts)
+
+    result = scripted(source, output, **call).result()
+
+    assert 0 < published < 200
+    assert len(before) >= published
+    ids = published_ids(output, output_format, read_parts)
+    assert sorted(ids) == list(range(200))
+    assert result.requests <= 200 - len(before)
+    assert (result.rows, result.attempt) == (200, 2)
+
+
+def published_ids(output, output_format, read_parts):
+    if output_format == "jsonl":
+        return [row["id"] for row in read_parts(output)]
+    table = deltalake.DeltaTable(output).to_pyarrow_table()
+    return table["id"].to_pylist()
+
+
+def test_a_broken_engine_is_failed_with_its_reason(jsonl, tmp_path):
+    with pytest.raises(JobError, match="the engine broke after 3 answers"):
+        scripted(jsonl(ROWS), tmp_path / "out", script={"raise_after": 3})
+
+
+def test_an_engine_that_cannot_load_is_failed_with_its_reason(jsonl, tmp_path):
+    with pytest.raises(JobError, match="out of memory"):
+        scripted(jsonl(ROWS), tmp_path / "out", script={"fail_load": "out of memory"})
+
+
+def test_a_hung_engine_is_failed(jsonl, tmp_path):
+    with pytest.raises(JobError, match="no engine gave a sign of life"):
+        scripted(
+            jsonl(ROWS), tmp_path / "out", script={"hang_after": 3}, engine_timeout_s=1
+        )
+
+
+def test_a_finished_run_called_again_asks_nothing(jsonl, tmp_path):
+    source = jsonl(ROWS)
+    scripted(source, tmp_path / "out", run_id="once")
+
+    result = scripted(source, tmp_path / "out", run_id="once").result()
+
+    assert (result.rows, result.requests, result.attempt) == (200, 0, 2)
+
+
+def test_the_same_run_id_with_another_prompt_is_refused(jsonl, tmp_path):
+    source = jsonl(ROWS)
+    scripted(source, tmp_path / "out", run_id="once")
+
+    with pytest.raises(
+        RequestError, match=r"was another run: prompts: .*'Q: \{prompt\}'"
+    ):
+        scripted(source, tmp_path / "out", run_id="once", prompt_template="Q: {prompt}")
+
+
+def test_a_running_job_is_joined_and_not_started_twice(jsonl, tmp_path):
+    script = {"hang_after": 3}
+    source = jsonl(ROWS)
+    first = scripted(source, tmp_path / "out", script=script, run_id="r", wait=False)
+
+    second = scripted(source, tmp_path / "out", script=script, run_id="r", wait=False)
+
+    try:
+        assert first.handle == second.handle
+        assert second.status().attempt == 1
+        assert len(list((tmp_path / "home/runs/r").glob("attempt-*"))) == 1
+    finally:
+        first.cancel()
+
+
+def test_a_cancelled_job_is_cancelled_for_everybody(jsonl, tmp_path):
+    job = scripted(jsonl(ROWS), tmp_path / "out", script={"hang_after": 3}, wait=False)
+
+    assert job.cancel().state is JobState.CANCELLED
+    assert attach(str(job.handle)).cancel().state is JobState.CANCELLED
+    with pytest.raises(JobError, match="CANCELLED"):
+        job.wait()
+
+
+def test_waiting_can_end_before_the_job(jsonl, tmp_path):
+    with pytest.raises(StillRunning, match="timeout_s=0.1") as caught:
+        scripted(jsonl(ROWS), tmp_path / "out", script={"hang_after": 3}, timeout_s=0.1)
+
+    assert attach(str(caught.value.handle)).cancel().state is JobState.CANCELLED
+
+
+def test_a_job_outlives_its_caller_and_its_callers_group(jsonl, tmp_path, read_parts):
+    source = jsonl(ROWS)
+    script = (
+        "from ml_toolkit.functions.llm.inference import run_inference\n"
+        f"run_inference({str(source)!r}, 'm/x', {str(tmp_path / 'out')!r},"
+        " executor='scripted', output_format='jsonl', run_id='alone', wait=False,"
+        " engine_kwargs={'script': {'sleep_ms': 20}})\n"
+        "import os, signal; os.killpg(0, signal.SIGKILL)"
+    )
+
+    caller = subprocess.run(
+        [sys.executable, "-c", script], check=False, start_new_session=True
+    )
+    job = attach("local://alone").wait()
+
+    assert caller.returncode == -signal.SIGKILL
+    assert job.result().rows == len(read_parts(tmp_path / "out")) == 200
+
+
+def test_a_killed_worker_leaves_no_process(jsonl, tmp_path):
+    script = {"hang_after": 3}
+    job = scripted(jsonl(ROWS), tmp_path / "out", script=script, run_id="k", wait=False)
+    record = tmp_path / "home/runs/k/attempt-0001/worker.json"
+    group = int(record.read_text().split(":")[1].strip("} "))
+
+    job.cancel()
+
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
+
+
+def test_a_plan_starts_nothing_and_says_what_would_run(jsonl, tmp_path, home):
+    plan = plan_inference(
+        str(jsonl(ROWS)), "stub/any", str(tmp_path / "out"), executor="scripted"
+    )
+
+    assert isinstance(plan, InferencePlan)
+    assert "200 rows" in str(plan)
+    assert "one replica per node" in str(plan)
+    assert not (tmp_path / "out").exists()
+    assert not home.exists()
+
+
+def test_a_table_without_rows_makes_a_table_without_rows(tmp_path):
+    empty = pa.table(
+        {"prompt": pa.array([], pa.string()), "n": pa.array([], pa.int64())}
+    )
+    pq.write_table(empty, tmp_path / "empty.parquet")
+
+    result = scripted(
+        tmp_path / "empty.parquet", tmp_path / "out", output_format="delta"
+    ).result()
+
+    table = deltalake.DeltaTable(tmp_path / "out").to_pyarrow_table()
+    assert (result.rows, table.num_rows) == (0, 0)
+    assert table.column_names[:3] == ["prompt", "n", "generated_text"]
