@@ -1,6 +1,7 @@
 """The one-way flow: prepare a plan, submit it once, attach to it, follow it."""
 
 import uuid
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -28,25 +29,25 @@ _PARTS: Final = 512
 _SPLIT_ROWS: Final = (32, 16_384)
 _SPLIT_BYTES: Final = 64 * 1024**2
 
-#: What a misspelt option may have meant, besides the backend's own.
-PUBLIC_OPTIONS: Final = (
-    "compute_type", "dry_run", "engine_kwargs", "engine_timeout_s", "executor",
-    "gpu_type", "input_format", "messages_column", "num_gpus", "output_column",
-    "output_format", "progress", "prompt_column", "prompt_template", "run_id",
-    "sampling_params", "system_prompt", "timeout_s", "unreachable_after_s", "wait",
-    "write_mode",
-)  # fmt: skip
 
-
-def prepare(request: InferenceRequest, backends: Backends) -> InferencePlan:
+def prepare(
+    request: InferenceRequest, backends: Backends, *, arguments: Iterable[str] = ()
+) -> InferencePlan:
     """Decide everything that can be decided before paying; starts nothing.
+
+    Args:
+        request: What is asked.
+        backends: Where it can run.
+        arguments: The caller's own arguments, which a misspelt option may have meant.
 
     Raises:
         RequestError: When the request cannot work, before anything is started.
         PluginError: When the backend or executor breaks its contract.
     """
     hooks = backends.get(request.compute_type)
-    request = evolve(request, backend_options=_options(request, hooks, backends))
+    request = evolve(
+        request, backend_options=_options(request, hooks, backends, arguments)
+    )
     executor = discovery.load(discovery.EXECUTORS, request.executor)
     target = hooks.resolve_compute(request)
     pinned = resolve_references(request)
@@ -127,7 +128,10 @@ def split_rows(pin: InputPin) -> int:
 
 
 def _options(
-    request: InferenceRequest, hooks: BackendHooks, backends: Backends
+    request: InferenceRequest,
+    hooks: BackendHooks,
+    backends: Backends,
+    arguments: Iterable[str],
 ) -> dict[str, Json]:
     """Check the options against the backend's list and drop their prefix."""
     known = {option.name: option for option in hooks.describe().options}
@@ -150,7 +154,7 @@ def _options(
                 f"compute_type={request.compute_type!r}; drop it, or pass "
                 f"compute_type={owner!r}"
             )
-        names = [*(prefix + n for n in known), *PUBLIC_OPTIONS]
+        names = [*(prefix + n for n in known), *arguments]
         raise RequestError(f"{given!r} is no option.{did_you_mean(given, names)}")
     return options
 

@@ -33,6 +33,11 @@ class Prompts:
             or as JSON text of such a list.
         prompt_template: Text with ``{column}`` fields, filled from each row.
         system_prompt: Put before every chat that does not bring its own.
+        tools_column: The tools of each chat, as a list of OpenAI's tool objects or as
+            JSON text of such a list; null is no tools.
+        sampling_params_column: Sampling parameters of each row, as a struct or as JSON
+            text of an object; they win over those of the run, and null keys are not
+            given.
 
     When none of the first three is given, a column called ``prompt`` or
     ``messages`` is found by name.
@@ -43,6 +48,10 @@ class Prompts:
     prompt_template: str | None = field(default=None, validator=optional(min_len(1)))
     system_prompt: str | None = field(
         default=None, validator=optional(instance_of(str))
+    )
+    tools_column: str | None = field(default=None, validator=optional(min_len(1)))
+    sampling_params_column: str | None = field(
+        default=None, validator=optional(min_len(1))
     )
 
     def __attrs_post_init__(self) -> None:
@@ -75,6 +84,7 @@ class InferenceRequest:
         sampling_params: vLLM's ``SamplingParams`` by name.
         engine_kwargs: vLLM's ``EngineArgs`` by name.
         output_column: Where the answer goes.
+        limit: Rows at most, counted from the input's first; at least 1.
         run_id: The same id again resumes; a fresh one when None.
         engine_timeout_s: Seconds without a sign of life after which an engine counts
             as hung.
@@ -96,6 +106,9 @@ class InferenceRequest:
     input_format: str | None = None
     output_format: str | None = None
     output_column: str = field(default="generated_text", validator=min_len(1))
+    limit: int | None = field(
+        default=None, validator=optional([instance_of(int), ge(1)])
+    )
     write_mode: WriteMode = WriteMode.ERROR
     run_id: str | None = field(
         default=None, validator=optional(matches_re(RUN_ID_PATTERN))
