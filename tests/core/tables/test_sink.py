@@ -193,6 +193,22 @@ def test_fences_the_older_driver_when_a_newer_one_opens_the_run(kit, run, kind):
 
 
 @both_formats
+def test_fences_the_older_driver_also_when_it_writes_on(kit, run, kind):
+    old, new = run(kind), run(kind, attempt=2)
+    order = old.order()
+    source = open_source(order.source, order.pin)
+    sink = open_sink(order)
+    sink.open()
+    open_sink(new.order()).open()
+    part = old.write(sink.writer, next(source.read(source.splits(2))))
+
+    with pytest.raises(RunFenced):
+        sink.publish([part])
+
+    assert kit.read_output(old) == []
+
+
+@both_formats
 def test_fences_two_drivers_with_the_same_attempt(kit, run, kind):
     one, two = run(kind), run(kind)
     order = one.order()

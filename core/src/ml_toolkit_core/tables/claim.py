@@ -73,6 +73,11 @@ def claim(store: Store, order: WorkOrder, *beside: str) -> None:
             store.create(join(order.output.uri, OWN_FOLDER, _CLAIM), [text.encode()])
         except FileExistsError:  # another driver was faster; see whose
             found = owner(order.output, store=store)
+        except OSError as error:
+            raise RequestError(
+                f"output_table={order.output.name!r} cannot be written: "
+                f"{error.strerror or error}"
+            ) from error
         else:
             return
     check(found, order.output, order.run_id, order.identity)

@@ -162,8 +162,6 @@ class DeltaSink:
         return CommitProperties(
             custom_metadata={_NOTE: json.dumps(note)},
             app_transactions=[Transaction(self.order.run_id, number)],
-            # delta-rs would write a lost race to create the table as version 1.
-            max_commit_retries=None if number else 0,
         )
 
     def _noted_parts(self) -> dict[int, Part]:

@@ -194,7 +194,14 @@ class LocalStore:
         """Write the first commit."""
         path = _table_path(uri)
         make_folder(path)
-        return DeltaTable.create(path, schema, mode="error", commit_properties=commit)
+        once = CommitProperties(
+            custom_metadata=commit.custom_metadata,
+            app_transactions=commit.app_transactions,
+            # When it loses a race to create the table, delta-rs would try again, and
+            # succeed with version 1.
+            max_commit_retries=0,
+        )
+        return DeltaTable.create(path, schema, mode="error", commit_properties=once)
 
     def refresh_table(self, table: DeltaTable) -> None:
         """Read the commits that came since."""
