@@ -108,6 +108,16 @@ def test_a_row_that_fails_keeps_its_columns_and_is_listed(jsonl, tmp_path, read_
     assert result.errors == str(tmp_path / "out.errors.jsonl")
 
 
+def test_replicas_share_the_rows_and_change_no_answer(jsonl, tmp_path, read_parts):
+    source = jsonl(ROWS)
+    one = scripted(source, tmp_path / "one").result()
+
+    two = scripted(source, tmp_path / "two", replicas=2).result()
+
+    assert read_parts(tmp_path / "one") == read_parts(tmp_path / "two")
+    assert one.requests == two.requests == 200
+
+
 def test_a_run_whose_rows_all_failed_is_failed(jsonl, tmp_path):
     with pytest.raises(JobError, match="all 200 rows failed"):
         scripted(jsonl(ROWS), tmp_path / "out", script={"fail_if": "question"})

@@ -67,6 +67,19 @@ class Prompts:
             )
 
 
+def _replicas(given: object) -> object:
+    return int(given) if isinstance(given, str) and given.isdecimal() else given
+
+
+def _check_replicas(_request: object, _field: object, given: object) -> None:
+    is_count = isinstance(given, int) and not isinstance(given, bool) and given >= 1
+    if not is_count and given not in {"throughput", "depth"}:
+        raise RequestError(
+            f"replicas={given!r} must be 'throughput', 'depth' or a number of at "
+            "least 1"
+        )
+
+
 @frozen(kw_only=True)
 class InferenceRequest:
     """One call of ``run_inference``, checked once.
@@ -84,6 +97,8 @@ class InferenceRequest:
         sampling_params: vLLM's ``SamplingParams`` by name.
         engine_kwargs: vLLM's ``EngineArgs`` by name.
         output_column: Where the answer goes.
+        replicas: ``throughput``, as many copies of the model as is best for it;
+            ``depth``, one over all the GPUs; or that many.
         limit: Rows at most, counted from the input's first; at least 1.
         run_id: The same id again resumes; a fresh one when None.
         engine_timeout_s: Seconds without a sign of life after which an engine counts
@@ -103,6 +118,9 @@ class InferenceRequest:
     prompts: Prompts = Prompts()
     sampling_params: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     engine_kwargs: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
+    replicas: str | int = field(
+        default="throughput", converter=_replicas, validator=_check_replicas
+    )
     input_format: str | None = None
     output_format: str | None = None
     output_column: str = field(default="generated_text", validator=min_len(1))

@@ -76,6 +76,7 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     run_id: Annotated[
         str | None, _text("The same again goes on with that run.")
     ] = None,
+    replicas: Annotated[str, _text("throughput, depth or a number.")] = "throughput",
     engine_timeout_s: Annotated[
         float, _text("Silence after which an engine hangs.")
     ] = 600,

@@ -50,6 +50,7 @@ def run_inference(
     limit: int | None = ...,
     write_mode: str = ...,
     run_id: str | None = ...,
+    replicas: str | int = ...,
     engine_timeout_s: float = ...,
     unreachable_after_s: float = ...,
     timeout_s: float | None = ...,
@@ -86,6 +87,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     limit: int | None = None,
     write_mode: str = "error",
     run_id: str | None = None,
+    replicas: str | int = "throughput",
     engine_timeout_s: float = 600.0,
     unreachable_after_s: float = 1800.0,
     timeout_s: float | None = None,
@@ -131,6 +133,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             that this ``run_id`` made.
         run_id: A name for the run. The same call with the same name asks only for
             rows that are not published yet.
+        replicas: ``throughput``, as many copies of the model as is best for it;
+            ``depth``, one over all the GPUs; or that many.
         engine_timeout_s: Seconds without a sign of life after which an engine counts
             as hung.
         unreachable_after_s: Seconds that a silent platform is ridden out.
@@ -189,6 +193,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             limit=limit,
             write_mode=_write_mode(write_mode),
             run_id=run_id,
+            replicas=replicas,
             engine_timeout_s=engine_timeout_s,
             backend_options=options,
         )
