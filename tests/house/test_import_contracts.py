@@ -40,7 +40,7 @@ def lint(house):
 @pytest.mark.parametrize(
     ("module", "breach", "contract"),
     [
-        ("ml_toolkit_core/values.py", "import ml_toolkit_anyscale", "The facade knows"),
+        ("ml_toolkit_core/order.py", "import ml_toolkit_anyscale", "The facade knows"),
         (
             "ml_toolkit_databricks/backend.py",
             "import ml_toolkit_anyscale",

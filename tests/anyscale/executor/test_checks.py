@@ -152,7 +152,7 @@ def test_checking_loads_neither_tables_nor_engines():
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
 
-    done = subprocess.run(  # noqa: S603  our own interpreter
+    done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
 

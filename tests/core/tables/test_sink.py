@@ -106,7 +106,9 @@ def test_refuses_an_output_that_it_did_not_make(tmp_path, run, kind):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "precious.txt").write_text("x")
 
-    with pytest.raises(RequestError, match=r"'.*out' exists and was not made by"):
+    with pytest.raises(
+        RequestError, match=r"'.*out' exists already and was not made by"
+    ):
         open_sink(run(kind).order()).open()
 
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious.txt"]
@@ -115,7 +117,7 @@ def test_refuses_an_output_that_it_did_not_make(tmp_path, run, kind):
 def test_refuses_a_file_in_the_place_of_its_folder(tmp_path, run):
     (tmp_path / "out").write_text('{"id": 1}\n')
 
-    with pytest.raises(RequestError, match="exists and was not made by"):
+    with pytest.raises(RequestError, match="exists already and was not made by"):
         open_sink(run(TableFormat.JSONL).order()).open()
 
     assert (tmp_path / "out").read_text() == '{"id": 1}\n'
@@ -134,7 +136,9 @@ def test_refuses_the_same_run_with_another_identity_and_names_the_difference(run
     run(kind, identity={"model": "a", "prompt": "p", "rows": "7"}).to_end()
 
     other = run(kind, identity={"model": "b", "rows": "7"})
-    with pytest.raises(RequestError, match="other values of 'model', 'prompt';"):
+    with pytest.raises(
+        RequestError, match="was another run: model: 'b' here, 'a' there; prompt: None"
+    ):
         open_sink(other.order()).open()
 
 
