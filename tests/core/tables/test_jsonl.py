@@ -101,6 +101,14 @@ def test_lists_every_bad_line_in_one_message(tmp_path):
         assert fault in message
 
 
+def test_recognises_one_json_document_over_many_lines(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps([{"a": 1}, {"a": 2}], indent=1))
+
+    with pytest.raises(RequestError, match="looks like one JSON document"):
+        pin(path)
+
+
 def test_counts_the_bad_lines_it_does_not_list(tmp_path):
     path = tmp_path / "in.jsonl"
     path.write_text("[]\n" * 50)
