@@ -1,10 +1,14 @@
 """Writers travel to replicas, and what they write is nobody's until it is published."""
 
 import pickle
+import shutil
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.sink import open_sink
 from ml_toolkit_core.tables.source import open_source
 from ml_toolkit_core.values import TableFormat
@@ -103,6 +107,19 @@ def test_gives_all_parts_one_schema_when_a_column_is_null_in_most(kit, tmp_path)
     assert all(schema.equals(schemas[0]) for schema in schemas)
     assert str(schemas[0].field("note").type) == "string"
     assert str(schemas[0].field("error").type) == "string"
+
+
+def test_leaves_a_table_alone_that_appeared_after_the_claim(kit, tmp_path):
+    source = kit.write_jsonl(tmp_path / "in.jsonl", [{"id": 1, "prompt": "p"}])
+    run = kit.Run(source, str(tmp_path / "out"), format=TableFormat.DELTA)
+    run.to_end()
+    shutil.rmtree(tmp_path / "out" / "_delta_log")
+    write_deltalake(tmp_path / "out", pa.table({"id": [7]}))
+
+    with pytest.raises(RequestError, match="was not made by ml-toolkit"):
+        open_sink(run.order()).open()
+
+    assert DeltaTable(tmp_path / "out").version() == 0
 
 
 def test_removes_the_files_of_killed_writers_and_no_others(kit, tmp_path):

@@ -18,7 +18,7 @@ from ml_toolkit_core.errors import RequestError, RunFenced
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables import failures
 from ml_toolkit_core.tables.batches import conform
-from ml_toolkit_core.tables.claim import claim
+from ml_toolkit_core.tables.claim import check, claim
 from ml_toolkit_core.tables.columns import for_delta, output_schema
 from ml_toolkit_core.tables.deltafiles import (
     add_action,
@@ -129,7 +129,11 @@ class DeltaSink:
         return self._list_uri
 
     def _take_over(self, table: DeltaTable) -> None:
-        self._commits = table.transaction_version(self.order.run_id) or 0
+        version = table.transaction_version(self.order.run_id)
+        if version is None:  # somebody made a table here after the claim
+            check(None, self.order.output, self.order.run_id, self.order.identity)
+            return
+        self._commits = version
         self._commit(table, ())
         self._table = table
 
