@@ -1,6 +1,11 @@
 """Planning: how many replicas of a model fit, where, and whether they will start."""
 
-from ml_toolkit_core.planning.fleet import Semantics, max_replicas, plan_replicas
+from ml_toolkit_core.planning.fleet import (
+    Semantics,
+    max_replicas,
+    plan_replicas,
+    plan_stages,
+)
 from ml_toolkit_core.planning.policy import PolicyKind, ReplicaPolicy
 from ml_toolkit_core.planning.values import (
     Certificate,
@@ -21,4 +26,5 @@ __all__ = [
     "Semantics",
     "max_replicas",
     "plan_replicas",
+    "plan_stages",
 ]

@@ -87,8 +87,8 @@ def _depth(
             "devices"
         )
     idle = (
-        f" ({len(spares)} worker(s) idle — a {brief(n_layers)}-layer model can't use more "
-        f"than {brief(n_layers)} stages)"
+        f" ({len(spares)} worker(s) idle — a {brief(n_layers)}-layer model can't use "
+        f"more than {brief(n_layers)} stages)"
     )
     return [group], spares, idle if spares else ""
 
@@ -153,8 +153,8 @@ def _fixed(
 ) -> tuple[Groups, list[int]]:
     if len(worker_vram) < count:
         raise RequestError(
-            f"asked for {brief(count)} replicas but only {len(worker_vram)} worker(s) — need "
-            "≥ 1 per replica"
+            f"asked for {brief(count)} replicas but only {len(worker_vram)} worker(s) "
+            "— need ≥ 1 per replica"
         )
     groups, spares = spread(count, n_layers, worker_vram, order)
     for number, group in enumerate(groups, start=1):
