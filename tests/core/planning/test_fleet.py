@@ -152,7 +152,7 @@ def test_without_the_solver_it_is_still_never_below_the_seed(
     vram: list[int], model_bytes: int, n_layers: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "ml_toolkit_core.planning.milp", None)
+        patch.setitem(sys.modules, "ml_toolkit_core.planning.refinement", None)
         seed = tried(
             plan_replicas, n_layers, model_bytes, vram, "max", semantics="seed"
         )

@@ -1,33 +1,30 @@
 """The relaxed and the exact problem over groups, solved with HiGHS.
 
-Reached by name from :mod:`.search`, and only where ``highspy`` is installed: a pool
-whose quick answer meets its bound never loads it. All limits are counts of work; a
-deadline, if there is one, ends the search early.
+The only planning module that needs ``highspy``; see :mod:`.refinement`.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import highspy
 import numpy as np
 import numpy.typing as npt
 
-from ml_toolkit_core.planning import cover
 from ml_toolkit_core.planning.pool import Pattern, Pool
 from ml_toolkit_core.planning.pricing import pricing_of
 
 Floats = npt.NDArray[np.float64]
 
-_EPSILON = 1e-6
+EPSILON = 1e-6
 #: Rounds of new groups for the bound, and for each step of a dive.
 _ROUNDS, _DIVE_ROUNDS = 400, 15
 _INERTIA = 0.7
-#: Work of a proof: rounds times kinds; and kinds with which there is none at all.
-_PROOF_WORK, _MOST_KINDS = 60_000, 2_000
-#: Nodes of a search for whole groups, and groups with which there is one.
-_NODES, _MOST_PATTERNS = 200, 4_000
+#: Work of a proof: rounds times kinds.
+_PROOF_WORK = 60_000
+#: Nodes of a search for whole groups.
+_NODES = 200
 #: Prices this little below a whole number are that number.
 _ROUND_UP = 1e-3
 #: The largest unit in which prices may turn out whole.
@@ -103,8 +100,8 @@ class Master:
         units = list(self._pricing.units)
         steady = relaxed.prices
         for _ in range(min(_ROUNDS, _PROOF_WORK // len(self.pool.kinds))):
-            hopeless = relaxed.value > self.proof.bound - _EPSILON
-            if self.proof.bound <= enough or hopeless or _late(deadline):
+            hopeless = relaxed.value > self.proof.bound - EPSILON
+            if self.proof.bound <= enough or hopeless or late(deadline):
                 break
             # Prices jump from round to round; a running mean needs far fewer rounds.
             steady = _INERTIA * steady + (1 - _INERTIA) * relaxed.prices
@@ -144,64 +141,6 @@ class Master:
         return columns
 
 
-def dive(master: Master, deadline: float | None) -> list[Pattern]:
-    """Return whole groups by fixing the whole parts and solving what is left."""
-    left = master.pool.counts
-    fixed: list[Pattern] = []
-    while not _late(deadline):
-        relaxed = master.grow()
-        if relaxed.value < 1 - _EPSILON:
-            break
-        amounts = np.floor(relaxed.amounts + _EPSILON)
-        if not amounts.any():
-            amounts[int(relaxed.amounts.argmax())] = 1.0
-        before = len(fixed)
-        for place in np.flatnonzero(amounts).tolist():
-            kinds = Counter(master.patterns[place])
-            for _ in range(int(amounts[place])):
-                if any(left[kind] < count for kind, count in kinds.items()):
-                    break
-                fixed.append(master.patterns[place])
-                for kind, count in kinds.items():
-                    left[kind] -= count
-        if len(fixed) == before:
-            break
-        master.limit(left)
-    master.limit(master.pool.counts)
-    return fixed
-
-
-def improved(
-    pool: Pool,
-    groups: Sequence[Pattern],
-    listed: Sequence[Pattern] | None,
-    most_groups: int,
-    deadline: float | None,
-) -> tuple[list[Pattern], PriceProof]:
-    """Return more groups if there are, and the best bound.
-
-    Args:
-        pool: The pool.
-        groups: The groups to improve on.
-        listed: All groups there are, or None if they are too many.
-        most_groups: The bound so far.
-        deadline: When to stop, on the monotonic clock.
-    """
-    best = list(groups)
-    master = Master(pool, [*groups, *(listed or ())], most_groups)
-    small = len(pool.kinds) <= _MOST_KINDS
-    if small:
-        master.prove(len(best), deadline)
-    if small and len(best) < master.proof.bound:
-        dived = [list(group) for group in dive(master, deadline)]
-        left = cover.left_over(pool.counts, dived)
-        dived += cover.best_of_many(pool, left, master.proof.bound - len(dived))
-        best = max(best, [tuple(sorted(group)) for group in dived], key=len)
-    if len(best) < master.proof.bound and len(master.patterns) <= _MOST_PATTERNS:
-        best = max(best, most(pool, master.patterns, deadline), key=len)
-    return best, master.proof
-
-
 def _whole_unit(prices: Floats) -> int:
     """Return the unit in which the prices are nearest to whole numbers."""
     units = np.arange(1, _LARGEST_UNIT + 1)[:, None]
@@ -210,53 +149,14 @@ def _whole_unit(prices: Floats) -> int:
     return int(good[0] if len(good) else errors.argmin()) + 1
 
 
-def leaner(
-    pool: Pool,
-    patterns: Sequence[Pattern],
-    groups: Sequence[Pattern],
-    deadline: float | None,
-) -> list[Pattern]:
-    """Return as many groups with fewer workers, then shorter, then better balanced.
-
-    Args:
-        pool: The pool.
-        patterns: The groups to choose from; with all there are the answer is the best.
-        groups: The groups to improve on.
-        deadline: When to stop, on the monotonic clock.
-    """
-    count, best = len(groups), list(groups)
-    known = sorted({*patterns, *groups})
-
-    def better(costs: Callable[[Pattern], float], allowed: list[Pattern]) -> bool:
-        nonlocal best
-        chosen = _chosen(
-            pool, allowed, [costs(pattern) for pattern in allowed], count, deadline
-        )
-        best = chosen or best
-        return bool(chosen)
-
-    if sum(map(len, best)) > pool.fewest_workers(count):
-        better(len, known)
-    used = sum(map(len, best))
-    longest = max(map(len, best))
-    while longest > -(-used // count):
-        shorter = [pattern for pattern in known if len(pattern) < longest]
-        previous = best
-        if not better(len, shorter) or sum(map(len, best)) > used:
-            best = previous
-            break
-        longest = max(map(len, best))
-    return best
-
-
 def most(
     pool: Pool, patterns: Sequence[Pattern], deadline: float | None
 ) -> list[Pattern]:
     """Return the most groups that the given patterns allow together."""
-    return _chosen(pool, patterns, [-1.0] * len(patterns), None, deadline)
+    return chosen(pool, patterns, [-1.0] * len(patterns), None, deadline)
 
 
-def _chosen(
+def chosen(
     pool: Pool,
     patterns: Sequence[Pattern],
     costs: Sequence[float],
@@ -327,5 +227,6 @@ def _solver() -> highspy.Highs:
     return solver
 
 
-def _late(deadline: float | None) -> bool:
+def late(deadline: float | None) -> bool:
+    """Return whether the time is up."""
     return deadline is not None and time.monotonic() >= deadline

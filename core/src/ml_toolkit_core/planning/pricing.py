@@ -1,8 +1,8 @@
 """Which new groups are worth more than they cost, at given prices of the workers.
 
 Prices are whole numbers and ``unit`` is what one replica is worth: a group that costs
-less would raise the value of the relaxed problem. With :mod:`.milp`, this is the only
-planning module that needs numpy, which highspy brings along.
+less would raise the value of the relaxed problem. Like :mod:`.milp` and
+:mod:`.refinement`, it needs numpy, which highspy brings along.
 """
 
 from collections import defaultdict

@@ -1,7 +1,7 @@
 """The best groups of a pool and the proof of how good they are.
 
 The quick ways come first; only where they miss their bound, and where ``highspy`` is
-installed, :mod:`.milp` is loaded. All limits are counts of work, so the same pool
+installed, :mod:`.refinement` is loaded. All limits are counts of work, so the same pool
 always gives the same groups; a deadline can only stop the search early.
 """
 
@@ -100,7 +100,7 @@ def _wasteful(pool: Pool, groups: Sequence[Pattern]) -> bool:
 
 def _solver() -> ModuleType | None:
     try:
-        return importlib.import_module("ml_toolkit_core.planning.milp")
+        return importlib.import_module("ml_toolkit_core.planning.refinement")
     except ImportError:
         return None
 
