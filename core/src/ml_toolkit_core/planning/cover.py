@@ -16,7 +16,7 @@ from ml_toolkit_core.planning.pool import Pool
 Group = list[int]
 
 #: How many candidates are tried where embedding or head spoil the first guess.
-_LOOK_AHEAD = 8
+_LOOK_AHEAD = 4
 #: Rounds of the local search, and pairs of workers looked at by an evening-out.
 _HARVESTS, _EXCHANGES = 4, 3_000_000
 #: Exchanges for balance, and exchanges weighed for each.
@@ -47,10 +47,18 @@ class Stock:
 
     def completing(self, group: Group, total: int) -> int | None:
         """Return the place of the smallest worker that completes a group."""
-        start = bisect_left(self._sizes, self._pool.need - total)
-        for place in range(start, min(start + _LOOK_AHEAD, len(self.kinds))):
-            if self._pool.holds([*group, self.kinds[place]]):
+        if len(group) >= self._pool.cap:
+            return None
+        least = self._pool.need - total
+        for _ in range(_LOOK_AHEAD):
+            place = bisect_left(self._sizes, least)
+            if place == len(self.kinds):
+                return None
+            room = self._pool.room([*group, self.kinds[place]])
+            if room >= self._pool.need:
                 return place
+            # What embedding and head take away is made up by a larger worker.
+            least = self._sizes[place] + (self._pool.need - room if room else 1)
         return None
 
     def smallest(self, least: int) -> int:
@@ -89,7 +97,7 @@ def _fill_one(pool: Pool, stock: Stock, *, small_first: bool) -> Group:
         largest = not small_first or not group
         group.append(stock.take(-1 if largest else 0))
         total += pool.kinds[group[-1]].middle
-        if pool.holds(group):
+        if total >= pool.need and pool.holds(group):
             return trimmed(pool, group)
     stock.put(group)
     if small_first and len(group) == pool.cap:

@@ -35,11 +35,11 @@ def all_groups(pool: Pool, most: int) -> list[Pattern] | None:
                 break
             if used == counts[kind]:
                 continue
-            longer = (*group, kind)
-            if pool.holds(longer):
+            longer, more = (*group, kind), total + middles[kind]
+            if more >= pool.need and pool.holds(longer):
                 found.append(longer)
             elif slots > 1:
-                stack.append((kind, longer, total + middles[kind]))
+                stack.append((kind, longer, more))
     return sorted(found)
 
 

@@ -21,8 +21,10 @@ from ml_toolkit_core.planning.milp import (
 )
 from ml_toolkit_core.planning.pool import Pattern, Pool
 
-#: Kinds with which nothing is refined, and groups with which no whole plan is sought.
-_MOST_KINDS, _MOST_PATTERNS = 2_000, 4_000
+#: With more kinds than this nothing is refined.
+_MOST_KINDS = 2_000
+#: With more kinds or groups than this the dive is the last try for more groups.
+_WHOLE_KINDS, _WHOLE_PATTERNS = 150, 2_000
 
 
 def improved(
@@ -51,7 +53,8 @@ def improved(
         left = cover.left_over(pool.counts, dived)
         dived += cover.best_of_many(pool, left, master.proof.bound - len(dived))
         best = max(best, [tuple(sorted(group)) for group in dived], key=len)
-    if len(best) < master.proof.bound and len(master.patterns) <= _MOST_PATTERNS:
+    few = len(pool.kinds) <= _WHOLE_KINDS and len(master.patterns) <= _WHOLE_PATTERNS
+    if few and len(best) < master.proof.bound:
         best = max(best, most(pool, master.patterns, deadline), key=len)
     return best, master.proof
 

@@ -17,7 +17,7 @@ from ml_toolkit_core.planning.pool import Pattern, Pool
 from ml_toolkit_core.planning.values import Proof
 
 #: Pools with more groups than this are large: their groups are found, not listed.
-_LISTED = 1_500
+_LISTED, _LISTED_KINDS = 1_500, 64
 #: With fewer groups than this, the fewest workers are found exactly too.
 _LISTED_FOR_ORDER = 300
 
@@ -60,7 +60,7 @@ def search(
     )
     listed = None
     if len(found.groups) < goal:
-        listed = listing.all_groups(pool, _LISTED)
+        listed = _listed(pool, _LISTED)
     if len(found.groups) < goal and (solver := _solver()):
         groups, proof = solver.improved(pool, found.groups, listed, volume, deadline)
         found = attrs.evolve(found, groups=_tight(pool, groups))
@@ -77,12 +77,17 @@ def search(
         groups = listing.most_of(pool, listed)
         found = Found(groups=_sorted(groups), bound=len(groups), proof=Proof.SEARCH)
     if enough is None and _wasteful(pool, found.groups):
-        listed = listing.all_groups(pool, _LISTED_FOR_ORDER)
+        listed = _listed(pool, _LISTED_FOR_ORDER)
         if listed is not None and (solver := _solver()):
             groups = solver.leaner(pool, listed, found.groups, deadline)
             found = attrs.evolve(found, groups=_sorted(groups))
     balanced = cover.balanced(pool, [list(group) for group in found.groups])
     return attrs.evolve(found, groups=_sorted(balanced))
+
+
+def _listed(pool: Pool, most: int) -> list[Pattern] | None:
+    """Return all groups, or None; with many kinds there are too many for sure."""
+    return listing.all_groups(pool, most) if len(pool.kinds) <= _LISTED_KINDS else None
 
 
 def _wasteful(pool: Pool, groups: Sequence[Pattern]) -> bool:
