@@ -205,7 +205,7 @@ def import_ms() -> float:
         "print(time.perf_counter() - start)"
     )
     times = [
-        float(subprocess.check_output([sys.executable, "-c", code]))  # noqa: S603
+        float(subprocess.check_output([sys.executable, "-c", code]))
         for _ in range(5)
     ]
     return 1000 * statistics.median(times)
@@ -218,18 +218,18 @@ def main() -> None:
     parser.add_argument("--pools", type=int, help="pools of each family and size")
     options = parser.parse_args()
     defaults = {10: 40, 16: 40, 100: 12, 1000: 4, 10000: 2}
-    print(f"import of the package: {import_ms():.0f} ms")  # noqa: T201
+    print(f"import of the package: {import_ms():.0f} ms")
     planned(Demand(n_layers=28, model_bytes=13, worker_vram=(6,) * 8))  # loads highspy
-    print(  # noqa: T201
+    print(
         f"{'pools':34} {'count':>5} {'seed':>7} {'ours':>7} {'bound':>7} {'cert.':>5}"
         f" {'gap':>5} {'wrong':>5} {'median ms':>9} {'worst ms':>9}"
     )
     for line in vectors():
-        print(line, flush=True)  # noqa: T201
+        print(line, flush=True)
     for size in map(int, options.sizes.split(",")):
         for label, questions in demands(size, options.pools or defaults.get(size, 4)):
             results = [measured(question) for question in questions]
-            print(row(label, results), flush=True)  # noqa: T201
+            print(row(label, results), flush=True)
 
 
 if __name__ == "__main__":

@@ -320,7 +320,7 @@ def test_importing_the_planner_loads_no_solver() -> None:
         "print([m for m in ('highspy', 'numpy') if m in sys.modules])"
     )
 
-    done = subprocess.run(  # noqa: S603 - our own words
+    done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
 
