@@ -32,7 +32,7 @@ $(READY): $(MANIFESTS)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(TORCH) \
 		--constraints constraints.txt --overrides overrides.txt \
 		--editable "core[tables,solver,testing]" \
-		--editable "plugins/anyscale[executor-cpu]" \
+		--editable "plugins/anyscale[executor-cpu,jobs]" \
 		--editable plugins/databricks --editable entrypoints \
 		--group dev
 	@touch $@

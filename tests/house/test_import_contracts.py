@@ -47,6 +47,7 @@ def lint(house):
             "The facade knows",
         ),
         ("ml_toolkit_core/dispatch.py", "import pyarrow", "The base of the core"),
+        ("ml_toolkit_core/planning/cover.py", "import highspy", "Planning is pure"),
         ("ml_toolkit_core/pipeline/driver.py", "import ray", "Tables and the pipeline"),
         (
             "ml_toolkit_anyscale/executor/checks.py",

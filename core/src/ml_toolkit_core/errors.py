@@ -4,7 +4,8 @@
 
     ToolkitError
     ├── RequestError            the caller: a wrong argument, name, table or model
-    │   └── MissingExtra        the caller: a package is not installed here
+    │   ├── MissingExtra        the caller: a package is not installed here
+    │   └── PlatformUnavailable nobody: the same call later may work
     ├── PluginError             the plugin's author
     │   └── BackendLoadError    a plugin that cannot be imported
     ├── JobError                the job ended without a result
@@ -33,6 +34,10 @@ class RequestError(ToolkitError):
 
 class MissingExtra(RequestError):
     """A package that this request needs is not installed."""
+
+
+class PlatformUnavailable(RequestError):
+    """The platform could not take it now; nothing was started, later it may work."""
 
 
 class PluginError(ToolkitError):

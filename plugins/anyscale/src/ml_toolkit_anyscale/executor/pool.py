@@ -82,13 +82,15 @@ class RayPool:
                 "not built yet; unset RAY_ADDRESS to use a Ray of the run's own"
             )
         cores = replica_cores(self._order)
-        self._start_ray(cores)
+        temp = self._start_ray(cores)
         for number, own in enumerate(cores):
             options = {
                 "num_cpus": max(1, len(own)),
                 "num_gpus": self._order.plan.gpus_per_replica,
                 "max_restarts": 0,
-                "runtime_env": {"env_vars": replica_environment(self._order, len(own))},
+                "runtime_env": {
+                    "env_vars": replica_environment(self._order, len(own), temp)
+                },
             }
             actor = ray.remote(ReplicaActor).options(**options)
             self._members.append(
@@ -145,12 +147,13 @@ class RayPool:
             shutil.rmtree(self._temp, ignore_errors=True)
             self._temp = None
 
-    def _start_ray(self, cores: Sequence[Sequence[int]]) -> None:
+    def _start_ray(self, cores: Sequence[Sequence[int]]) -> str:
+        """Start Ray; return its folder, which ends with it."""
         for name, value in RAY_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         # A local Ray asks for a token; without this one Ray keeps its own at home.
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        self._temp = _temp_folder()
+        self._temp = temp = _temp_folder()
         ray.init(
             address="local",
             num_cpus=sum(max(1, len(own)) for own in cores),
@@ -158,7 +161,7 @@ class RayPool:
             include_dashboard=False,
             log_to_driver=True,  # the driver's output is the run's log
             logging_level=logging.WARNING,
-            _temp_dir=self._temp,
+            _temp_dir=temp,
         )
         needed = self._order.plan.replicas * self._order.plan.gpus_per_replica
         there = int(ray.cluster_resources().get("GPU", 0))
@@ -167,6 +170,7 @@ class RayPool:
                 f"the plan needs {needed} GPUs for {self._order.plan.replicas} "
                 f"replicas, but Ray finds {there} on this machine"
             )
+        return temp
 
     def _call(self, member: _Member) -> None:
         """Keep calls queued at a replica that has rows to answer."""

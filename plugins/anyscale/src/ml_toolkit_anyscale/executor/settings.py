@@ -27,17 +27,19 @@ RAY_ENVIRONMENT: Final[Mapping[str, str]] = {
 }
 
 
-def replica_environment(order: WorkOrder, cores: int) -> dict[str, str]:
+def replica_environment(order: WorkOrder, cores: int, temp: str) -> dict[str, str]:
     """Return the environment of a replica's process.
 
     Args:
         order: The run's order.
         cores: CPU cores that the replica keeps to; 0 when it has GPUs.
+        temp: A folder that ends with the run; vLLM leaves small files behind.
     """
     environment = {
         "DO_NOT_TRACK": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "NO_COLOR": "1",
+        "TMPDIR": temp,
         "TOKENIZERS_PARALLELISM": "false",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine lives in the actor
         "VLLM_NO_USAGE_STATS": "1",
