@@ -205,8 +205,7 @@ def import_ms() -> float:
         "print(time.perf_counter() - start)"
     )
     times = [
-        float(subprocess.check_output([sys.executable, "-c", code]))
-        for _ in range(5)
+        float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)
     ]
     return 1000 * statistics.median(times)
 

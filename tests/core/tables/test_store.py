@@ -149,7 +149,7 @@ def test_refuses_the_second_commit_of_one_transaction_number(store, tmp_path):
 
 
 def test_can_be_sent_to_another_process(store):
-    assert isinstance(pickle.loads(pickle.dumps(store)), LocalStore)  # noqa: S301
+    assert isinstance(pickle.loads(pickle.dumps(store)), LocalStore)
 
 
 def test_refuses_places_that_are_not_built_yet():

@@ -28,7 +28,7 @@ def test_writes_parts_in_another_process_that_nobody_sees_yet(kit, run):
     source = open_source(order.source, order.pin)
     sink = open_sink(order)
     sink.open()
-    writer = pickle.loads(pickle.dumps(sink.writer))  # noqa: S301
+    writer = pickle.loads(pickle.dumps(sink.writer))
 
     parts = [run.write(writer, rows) for rows in source.read(source.splits(2))]
     seen_before = kit.read_output(run)
