@@ -12,9 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ml_toolkit.functions.llm.inference import JobError, attach
-
-pytestmark = pytest.mark.engine
+from ml_toolkit.functions.llm.inference import JobError, JobState, attach
 
 TOOL = Path(sysconfig.get_path("scripts")) / "ml-toolkit"
 GREEDY = json.dumps({"max_tokens": 16, "temperature": 0})
@@ -40,7 +38,8 @@ def test_a_killed_run_goes_on_and_every_country_is_answered_once(
     worker = json.loads(record.read_text())["pid"]
 
     def kill_once_published(status):
-        if status.progress is not None and status.progress.published:
+        seen = status.progress
+        if status.state is JobState.RUNNING and seen is not None and seen.published:
             os.kill(worker, signal.SIGKILL)
 
     with pytest.raises(JobError, match="ended without a word"):

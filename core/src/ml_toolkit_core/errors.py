@@ -18,7 +18,7 @@
 
 import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from ml_toolkit_core.values import JobHandle
@@ -99,6 +99,10 @@ class SubmitUnknown(ToolkitError):
         )
         self.run_id = run_id
         self.how_to_find = how_to_find
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        """Pickle by its two parts."""
+        return type(self), (self.run_id, self.how_to_find)
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

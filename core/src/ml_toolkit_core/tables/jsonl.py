@@ -16,7 +16,7 @@ from ml_toolkit_core.tables.jsonlines import (
     may_hold_surrogates,
     parse,
     parse_strictly,
-    texts,
+    parse_with_texts,
     without_surrogates,
 )
 from ml_toolkit_core.tables.jsontext import dumps
@@ -28,6 +28,8 @@ from ml_toolkit_core.wire import Json
 
 #: Bad lines that a message lists; the others are counted.
 _LISTED: Final = 20
+#: First lines of a file that is one indented JSON document.
+_DOCUMENT_STARTS: Final = {b"[", b"{", b"[{"}
 
 
 @define
@@ -42,6 +44,7 @@ class JsonlScan:
     columns: dict[str, Kinds] = field(factory=dict, init=False)
     _faults: list[str] = field(factory=list, init=False)
     _more_faults: int = field(default=0, init=False)
+    _is_one_document: bool = field(default=False, init=False)
 
     def file(self, store: Store, root: str, path: str) -> int:
         """Read one file of the table and return its rows.
@@ -56,6 +59,8 @@ class JsonlScan:
             check_encoding(f"{self.name!r}{f', {path}' if path else ''}", handle)
             for number, line in lines(handle):
                 rows += 1
+                if rows == 1 and line.strip() in _DOCUMENT_STARTS:
+                    self._is_one_document = True
                 where = f"{path} line {number}" if path else f"line {number}"
                 try:
                     row = parse_strictly(line)
@@ -78,10 +83,16 @@ class JsonlScan:
         if self._faults:
             more = f" and {self._more_faults} more lines" if self._more_faults else ""
             count = len(self._faults) + self._more_faults
+            document = (
+                " It looks like one JSON document over many lines; for a list of "
+                "objects, jq -c '.[]' writes one per line."
+                if self._is_one_document
+                else ""
+            )
             raise RequestError(
                 f"{self.name!r}: {count} of its lines cannot be read: "
                 f"{'; '.join(self._faults)}{more}. Each line must be one JSON object; "
-                "mend or remove these lines"
+                f"mend or remove these lines.{document}"
             )
         if not self.columns:
             raise RequestError(
@@ -148,26 +159,19 @@ def _split_rows(split: Split, taken: list[bytes], schema: pa.Schema) -> SplitRow
     rows: list[dict[str, Json]] = []
     errors: dict[int, RowError] = {}
     for offset, raw in enumerate(taken):
-        row = parse(raw)
         line = raw.decode()
-        broken = (
-            [key for key, value in row.items() if has_surrogates(value)]
-            if may_hold_surrogates(line)
-            else []
-        )
-        if exact and not exact.isdisjoint(row):
-            text = texts(line)
-            for key in exact & row.keys():
-                row[key] = None if row[key] is None else text[key]
-        for key in broken:
-            whole = parse(raw)[key] if key in exact else row[key]
-            mended = without_surrogates(whole)
-            row[key] = dumps(mended) if key in exact else mended
-        if broken:
-            errors[offset] = RowError(
-                "unreadable",
-                f"column {', '.join(map(repr, broken))} holds half of a surrogate pair",
-            )
+        row = _row_with_texts(line, exact) if exact else parse(line)
+        if may_hold_surrogates(line):
+            broken = [
+                key for key, value in parse(line).items() if has_surrogates(value)
+            ]
+            row |= _mended(line, broken, exact)
+            if broken:
+                errors[offset] = RowError(
+                    "unreadable",
+                    f"column {', '.join(map(repr, broken))} holds half of a "
+                    "surrogate pair",
+                )
         rows.append(row)
     arrays = [
         pa.array([row.get(column.name) for row in rows], column.type)
@@ -178,3 +182,18 @@ def _split_rows(split: Split, taken: list[bytes], schema: pa.Schema) -> SplitRow
         batch=pa.RecordBatch.from_arrays(arrays, schema=schema),
         errors=errors,
     )
+
+
+def _row_with_texts(line: str, exact: set[str]) -> dict[str, Json]:
+    """Return the values of a line; the exact text for columns of JSON."""
+    return {
+        key: text if key in exact and value is not None else value
+        for key, (value, text) in parse_with_texts(line).items()
+    }
+
+
+def _mended(line: str, broken: list[str], exact: set[str]) -> dict[str, Json]:
+    """Return the values that hold half of a surrogate pair, without it."""
+    row = parse(line)
+    values = {key: without_surrogates(row[key]) for key in broken}
+    return {key: dumps(v) if key in exact else v for key, v in values.items()}

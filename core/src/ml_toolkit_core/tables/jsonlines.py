@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.wire import Json
@@ -20,7 +20,6 @@ _OTHER_ENCODINGS: Final = {
 }
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
 _KINDS: Final = {
     list: "a list",
     str: "a string",
@@ -90,33 +89,42 @@ def parse_strictly(line: bytes) -> dict[str, Json]:
         raise LineFault("holds a number of too many digits") from error
     if not isinstance(value, dict):
         raise LineFault(f"is {_KINDS[type(value)]}, not an object")
+    if may_hold_surrogates(text) and _has_broken_key(value):
+        raise LineFault("has a key with half of a surrogate pair")
     return value
 
 
-def parse(line: bytes) -> dict[str, Json]:
+def parse(line: str) -> dict[str, Json]:
     """Parse a line that was checked when its file was pinned."""
-    value = json.loads(line.decode())
+    value = json.loads(line)
     if not isinstance(value, dict):
         raise LineFault("is not an object")
     return value
 
 
-def texts(line: str) -> dict[str, str]:
-    """Return the exact JSON text of each value of a checked line, by key.
+def parse_with_texts(line: str) -> dict[str, tuple[Json, str]]:
+    """Return each value of a checked line, and its exact JSON text, by key.
 
-    >>> texts('{"a": 1.50, "b": {"c": [1,  2]}}')
-    {'a': '1.50', 'b': '{"c": [1,  2]}'}
+    >>> parse_with_texts('{"a": 1.50, "b": {"c": [1,  2]}}')
+    {'a': (1.5, '1.50'), 'b': ({'c': [1, 2]}, '{"c": [1,  2]}')}
+
+    Raises:
+        LineFault: When the line is not as it was checked.
     """
-    found: dict[str, str] = {}
-    place = _skip(line, line.index("{") + 1)
-    while line[place] != "}":
-        key, place = _PLAIN.raw_decode(line, place)
-        start = _skip(line, line.index(":", place) + 1)
-        _, stop = _PLAIN.raw_decode(line, start)
-        found[key] = line[start:stop]
-        place = _skip(line, stop)
-        if line[place] == ",":
-            place = _skip(line, place + 1)
+    found: dict[str, tuple[Json, str]] = {}
+    scan = _PLAIN.scan_once
+    try:
+        place = _skip(line, line.index("{") + 1)
+        while line[place] != "}":
+            key, place = scan(line, place)
+            start = _skip(line, line.index(":", place) + 1)
+            value, stop = scan(line, start)
+            found[key] = (value, line[start:stop])
+            place = _skip(line, stop)
+            if line[place] == ",":
+                place = _skip(line, place + 1)
+    except (StopIteration, IndexError) as error:
+        raise LineFault("is not the object it was") from error
     return found
 
 
@@ -148,17 +156,22 @@ def without_surrogates(value: Json) -> Json:
     return value
 
 
+def _has_broken_key(value: Json) -> bool:
+    if isinstance(value, Mapping):
+        return any(has_surrogates(k) or _has_broken_key(v) for k, v in value.items())
+    return isinstance(value, list) and any(map(_has_broken_key, value))
+
+
 def _skip(text: str, place: int) -> int:
-    match = _SPACE.match(text, place)
-    return match.end() if match else place
+    while text[place] in " \t\n\r":
+        place += 1
+    return place
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise LineFault("has an object with the same key twice")
-    if any(_SURROGATE.search(key) for key in found):
-        raise LineFault("has a key with half of a surrogate pair")
     return found
 
 
@@ -167,4 +180,4 @@ def _constant(word: str) -> Json:
 
 
 _STRICT: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
-_PLAIN: Final = json.JSONDecoder()
+_PLAIN: Final[Any] = json.JSONDecoder()

@@ -44,6 +44,8 @@ _SCALARS: Final[dict[Kind, ArrowType]] = {
     Kind.FLOAT: pa.float64(),
     Kind.TEXT: pa.string(),
 }
+#: One value of such a kind tells as much as many.
+_ALL_ALIKE: Final = {Kind.NULL, Kind.BOOL, Kind.TEXT, Kind.OBJECT}
 _NUMBERS: Final = {Kind.INT, Kind.FLOAT}
 
 
@@ -56,11 +58,14 @@ class Kinds:
     """
 
     first: dict[Kind, str] = field(factory=dict)
+    _settled: set[type] = field(factory=set, init=False)
     _exact: bool = True
     _items: "Kinds | None" = None
 
     def see(self, value: Json, where: str) -> None:
         """Take one more value into account."""
+        if type(value) in self._settled:
+            return
         kind = _KINDS[type(value)]
         if kind is Kind.INT and value not in _EXACT:
             self._exact = False
@@ -72,6 +77,8 @@ class Kinds:
             self._items = self._items or Kinds()
             for item in value:
                 self._items.see(item, where)
+        elif kind in _ALL_ALIKE:
+            self._settled.add(type(value))
         if kind not in self.first:
             self.first[kind] = where
 

@@ -18,12 +18,12 @@ class ReplicaActor:
     Args:
         order: The run's order, as JSON text.
         number: The replica's number, from 0.
-        cores: The CPU cores it keeps to.
+        cores: The CPU cores it keeps to; any, when there are none.
     """
 
     def __init__(self, order: str, number: int, cores: tuple[int, ...]) -> None:
-        # Threads inherit this, so it comes before vLLM makes the first one.
-        os.sched_setaffinity(0, cores)
+        if cores:  # threads inherit this, so it comes before vLLM makes the first one
+            os.sched_setaffinity(0, cores)
         logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
         self._order = WorkOrder.loads(order)
         self._number = number

@@ -5,25 +5,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from vllm import EngineArgs, LLMEngine, RequestOutput, SamplingParams
+from vllm.exceptions import VLLMClientError
 from vllm.inputs import TokensPrompt
 from vllm.sampling_params import RequestOutputKind
 
 from ml_toolkit_anyscale.executor.settings import MAX_TOKENS, engine_arguments
 from ml_toolkit_anyscale.executor.tokens import Tokens
+from ml_toolkit_anyscale.executor.words import last_words
 from ml_toolkit_core.errors import ReplicaDied, RequestError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import Completion, EngineRequest
 from ml_toolkit_core.tables.parts import RowError
 from ml_toolkit_core.wire import Json
 
-#: A validation error can quote a whole schema.
-MESSAGE_CHARS: Final = 600
-
 log = logging.getLogger(__name__)
 
-_SAMPLING = TypeAdapter(SamplingParams)
+_SAMPLING: Final = TypeAdapter(SamplingParams)
+#: What vLLM raises for a value that it does not take.
+_REFUSALS: Final = (TypeError, ValueError, VLLMClientError)
 
 
 class VLLMEngine:
@@ -53,6 +54,7 @@ class VLLMEngine:
         self._defaults = _author_defaults(config)
         self._seqs: int = self._engine.vllm_config.scheduler_config.max_num_seqs
         self._tokens = Tokens(self._engine.get_tokenizer(), config.max_model_len)
+        _check_chat(order, self._tokens)
         self._params: tuple[Mapping[str, Json], Any] = ({}, None)
         self._unfinished: set[str] = set()
         log.info(
@@ -83,7 +85,7 @@ class VLLMEngine:
             self._engine.add_request(
                 name, TokensPrompt(prompt_token_ids=ids), self._sampling_of(request)
             )
-        except (RequestError, TypeError, ValueError) as error:
+        except (RequestError, *_REFUSALS) as error:
             self._abort(name)
             raise RowError("request_refused", last_words(error)) from None
         except Exception as error:
@@ -126,22 +128,23 @@ class VLLMEngine:
         )
 
 
-def last_words(error: BaseException) -> str:
-    """Return what an error says, in one line that is not too long."""
-    if isinstance(error, ValidationError):
-        parts = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        text = "; ".join(dict.fromkeys(parts))
-    else:
-        text = str(error)
-    text = " ".join(text.split())
-    return text[:MESSAGE_CHARS] or type(error).__name__
+def _check_chat(order: WorkOrder, tokens: Tokens) -> None:
+    """Refuse chats here when the client could not know: a model from the hub."""
+    prompts = order.prompts
+    asks = prompts.messages_column is not None or prompts.system_prompt is not None
+    if asks and not tokens.has_chat_template:
+        raise RequestError(
+            f"model={order.model.name!r} has no chat template, so it takes neither "
+            "messages_column nor system_prompt. Use an instruct model, or put the "
+            "whole text into prompt_column= or prompt_template=."
+        )
 
 
 def _sampling(given: Mapping[str, Json], defaults: Mapping[str, Json]) -> Any:
     named = {"max_tokens": MAX_TOKENS, **defaults, **given}
     try:
         params = _SAMPLING.validate_python(named)
-    except (TypeError, ValueError) as error:
+    except _REFUSALS as error:
         raise RequestError(
             f"sampling_params={dict(given)!r}: {last_words(error)}"
         ) from error
@@ -158,27 +161,15 @@ def _author_defaults(config: Any) -> dict[str, Json]:
 def _load(arguments: Mapping[str, Json], replica: int) -> Any:
     try:
         return LLMEngine.from_engine_args(EngineArgs(**arguments))
-    except (OSError, TypeError, ValueError) as error:
+    except (OSError, *_REFUSALS) as error:
         raise RequestError(
             f"vLLM cannot load model={arguments['model']!r}: {last_words(error)}"
-            f"{_memory_hint(error, arguments)}"
         ) from error
     except Exception as error:
         raise ReplicaDied(
             f"replica {replica} cannot load model={arguments['model']!r}: "
             f"{type(error).__name__}: {last_words(error)}"
         ) from error
-
-
-def _memory_hint(error: BaseException, arguments: Mapping[str, Json]) -> str:
-    cache = arguments.get("kv_cache_memory_bytes")
-    if cache is None or "KV cache" not in str(error):
-        return ""
-    return (
-        f" The cache has {cache} bytes, which is "
-        "engine_kwargs={'kv_cache_memory_bytes': ...}; without 'max_model_len' the "
-        "length is lowered to what fits."
-    )
 
 
 def _completion(output: RequestOutput) -> Completion:

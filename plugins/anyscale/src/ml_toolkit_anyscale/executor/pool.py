@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 
 import ray
 from attrs import define, field
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
 
 from ml_toolkit_anyscale.executor.actor import ReplicaActor
 from ml_toolkit_anyscale.executor.cargo import Cargo
@@ -36,6 +36,7 @@ CALLS_QUEUED: Final = 2
 OBJECT_STORE_BYTES: Final = 512 << 20
 #: Ray puts sockets below its folder, and their paths hold 107 characters at most.
 _TEMP_CHARS: Final = 40
+_LESS: Final = "Fewer replicas or a smaller max_model_len need less."
 
 
 @define
@@ -81,13 +82,15 @@ class RayPool:
                 "not built yet; unset RAY_ADDRESS to use a Ray of the run's own"
             )
         cores = replica_cores(self._order)
-        self._start_ray(cores)
+        temp = self._start_ray(cores)
         for number, own in enumerate(cores):
             options = {
-                "num_cpus": len(own),
+                "num_cpus": max(1, len(own)),
                 "num_gpus": self._order.plan.gpus_per_replica,
                 "max_restarts": 0,
-                "runtime_env": {"env_vars": replica_environment(self._order, len(own))},
+                "runtime_env": {
+                    "env_vars": replica_environment(self._order, len(own), temp)
+                },
             }
             actor = ray.remote(ReplicaActor).options(**options)
             self._members.append(
@@ -144,20 +147,21 @@ class RayPool:
             shutil.rmtree(self._temp, ignore_errors=True)
             self._temp = None
 
-    def _start_ray(self, cores: Sequence[Sequence[int]]) -> None:
+    def _start_ray(self, cores: Sequence[Sequence[int]]) -> str:
+        """Start Ray; return its folder, which ends with it."""
         for name, value in RAY_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         # A local Ray asks for a token; without this one Ray keeps its own at home.
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        self._temp = _temp_folder()
+        self._temp = temp = _temp_folder()
         ray.init(
             address="local",
-            num_cpus=sum(map(len, cores)),
+            num_cpus=sum(max(1, len(own)) for own in cores),
             object_store_memory=OBJECT_STORE_BYTES,
             include_dashboard=False,
             log_to_driver=True,  # the driver's output is the run's log
             logging_level=logging.WARNING,
-            _temp_dir=self._temp,
+            _temp_dir=temp,
         )
         needed = self._order.plan.replicas * self._order.plan.gpus_per_replica
         there = int(ray.cluster_resources().get("GPU", 0))
@@ -166,6 +170,7 @@ class RayPool:
                 f"the plan needs {needed} GPUs for {self._order.plan.replicas} "
                 f"replicas, but Ray finds {there} on this machine"
             )
+        return temp
 
     def _call(self, member: _Member) -> None:
         """Keep calls queued at a replica that has rows to answer."""
@@ -196,6 +201,9 @@ class RayPool:
             if isinstance(error.cause, ToolkitError):
                 raise error.cause from None
             what = f"{type(error.cause).__name__}: {error.cause}"
+        elif isinstance(error, OutOfMemoryError):
+            used = re.search(r"was (\S+ used / \S+ limit)", str(error))
+            what = f"the machine ran out of memory ({used[1] if used else ''}). {_LESS}"
         elif isinstance(error, RayActorError):
             what = _why(str(error))
         else:
@@ -214,10 +222,7 @@ def _why(message: str) -> str:
     )
     if found is None:
         return message.partition("\n")[0]
-    return (
-        f"{found[1].rstrip('.')}. Its process was killed, or memory ran out (a "
-        "smaller max_num_seqs, max_model_len or number of replicas needs less)."
-    )
+    return f"{found[1].rstrip('.')}. Its process was killed, or memory ran out. {_LESS}"
 
 
 def _temp_folder() -> str:

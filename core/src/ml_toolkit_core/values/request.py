@@ -1,0 +1,135 @@
+"""What a caller asks for."""
+
+import enum
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import field, frozen
+from attrs.validators import ge, gt, instance_of, matches_re, min_len, optional
+
+from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.wire import Json, frozen_json
+
+#: A backend's name, which is a ``compute_type``.
+NAME_PATTERN: Final = r"[a-z][a-z0-9_]*"
+#: Travels as a platform tag, a file name and a Delta application id.
+RUN_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+
+
+class WriteMode(enum.StrEnum):
+    """What to do with an output that is already there."""
+
+    ERROR = "error"
+    """Refuse, unless this very run made it; then resume."""
+
+
+@frozen(kw_only=True)
+class Prompts:
+    """How a row becomes a request to the model.
+
+    Args:
+        prompt_column: A text column; its text is the user's question.
+        messages_column: A column of chats, as lists of ``{"role", "content"}``
+            or as JSON text of such a list.
+        prompt_template: Text with ``{column}`` fields, filled from each row.
+        system_prompt: Put before every chat that does not bring its own.
+        tools_column: The tools of each chat, as a list of OpenAI's tool objects or as
+            JSON text of such a list; null is no tools.
+        sampling_params_column: Sampling parameters of each row, as a struct or as JSON
+            text of an object; they win over those of the run, and null keys are not
+            given.
+
+    When none of the first three is given, a column called ``prompt`` or
+    ``messages`` is found by name.
+    """
+
+    prompt_column: str | None = field(default=None, validator=optional(min_len(1)))
+    messages_column: str | None = field(default=None, validator=optional(min_len(1)))
+    prompt_template: str | None = field(default=None, validator=optional(min_len(1)))
+    system_prompt: str | None = field(
+        default=None, validator=optional(instance_of(str))
+    )
+    tools_column: str | None = field(default=None, validator=optional(min_len(1)))
+    sampling_params_column: str | None = field(
+        default=None, validator=optional(min_len(1))
+    )
+
+    def __attrs_post_init__(self) -> None:
+        given = {
+            name: value
+            for name in ("prompt_column", "messages_column", "prompt_template")
+            if (value := getattr(self, name)) is not None
+        }
+        if len(given) > 1:
+            raise RequestError(
+                f"{' and '.join(f'{k}={v!r}' for k, v in given.items())} say twice "
+                "what to ask; pass one of them"
+            )
+
+
+def _replicas(given: object) -> object:
+    return int(given) if isinstance(given, str) and given.isdecimal() else given
+
+
+def _check_replicas(_request: object, _field: object, given: object) -> None:
+    is_count = isinstance(given, int) and not isinstance(given, bool) and given >= 1
+    if not is_count and given not in {"throughput", "depth"}:
+        raise RequestError(
+            f"replicas={given!r} must be 'throughput', 'depth' or a number of at "
+            "least 1"
+        )
+
+
+@frozen(kw_only=True)
+class InferenceRequest:
+    """One call of ``run_inference``, checked once.
+
+    Args:
+        input_table: A file, folder or URI, or a name ``catalog.schema.table``.
+        model: A folder, a ``.gguf`` file, ``catalog.schema.model`` or a Hugging
+            Face id.
+        output_table: Like ``input_table``.
+        compute_type: The name of a backend.
+        gpu_type: The backend's word for a GPU, for example ``"h100"``.
+        num_gpus: GPUs in total, over all nodes; at least 1.
+        executor: What runs on the far side; an entry point of
+            ``ml_toolkit.executors``.
+        sampling_params: vLLM's ``SamplingParams`` by name.
+        engine_kwargs: vLLM's ``EngineArgs`` by name.
+        output_column: Where the answer goes.
+        replicas: ``throughput``, as many copies of the model as is best for it;
+            ``depth``, one over all the GPUs; or that many.
+        limit: Rows at most, counted from the input's first; at least 1.
+        run_id: The same id again resumes; a fresh one when None.
+        engine_timeout_s: Seconds without a sign of life after which an engine counts
+            as hung.
+        backend_options: The backend's own options, without its prefix.
+    """
+
+    input_table: str = field(validator=min_len(1))
+    model: str = field(validator=min_len(1))
+    output_table: str = field(validator=min_len(1))
+    compute_type: str = field(default="local", validator=matches_re(NAME_PATTERN))
+    gpu_type: str | None = field(default=None, validator=optional(min_len(1)))
+    num_gpus: int | None = field(
+        default=None, validator=optional([instance_of(int), ge(1)])
+    )
+    executor: str = field(default="ray-vllm", validator=min_len(1))
+    prompts: Prompts = Prompts()
+    sampling_params: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
+    engine_kwargs: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
+    replicas: str | int = field(
+        default="throughput", converter=_replicas, validator=_check_replicas
+    )
+    input_format: str | None = None
+    output_format: str | None = None
+    output_column: str = field(default="generated_text", validator=min_len(1))
+    limit: int | None = field(
+        default=None, validator=optional([instance_of(int), ge(1)])
+    )
+    write_mode: WriteMode = WriteMode.ERROR
+    run_id: str | None = field(
+        default=None, validator=optional(matches_re(RUN_ID_PATTERN))
+    )
+    engine_timeout_s: float = field(default=600.0, validator=gt(0))
+    backend_options: Mapping[str, Json] = field(factory=dict, converter=frozen_json)

@@ -1,0 +1,38 @@
+import pytest
+
+from ml_toolkit_anyscale.executor.models import stage
+from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.values import ModelKind, ModelLocation
+
+
+def gguf(path):
+    return ModelLocation(name=path.name, uri=str(path), kind=ModelKind.GGUF)
+
+
+def test_a_folder_is_taken_as_it_is(tmp_path):
+    model = ModelLocation(name="m", uri=str(tmp_path), kind=ModelKind.FOLDER)
+
+    assert stage(model, tmp_path) is model
+
+
+def test_a_file_that_is_no_gguf_is_named(tmp_path):
+    path = tmp_path / "page.gguf"
+    path.write_text("<html>not found</html>")
+
+    with pytest.raises(RequestError, match=r"page\.gguf' is no GGUF file"):
+        stage(gguf(path), tmp_path / "home")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(RequestError, match=r"gone\.gguf' cannot be read: No such file"):
+        stage(gguf(tmp_path / "gone.gguf"), tmp_path / "home")
+
+
+def test_a_cut_off_gguf_leaves_nothing_in_the_cache(tmp_path):
+    path = tmp_path / "half.gguf"
+    path.write_bytes(b"GGUF\x03\x00\x00\x00")
+
+    with pytest.raises(RequestError, match=r"half\.gguf' cannot be converted"):
+        stage(gguf(path), tmp_path / "home")
+
+    assert list((tmp_path / "home" / "cache" / "models").iterdir()) == []
