@@ -155,7 +155,7 @@ def test_a_killed_run_is_tried_again_and_goes_on(
 
 
 def test_a_retry_in_progress_is_shown_as_one(ask, make_twin):
-    twin = make_twin(execute=False)
+    twin = make_twin(mode="hold")
     job = ask(wait=False)
     made = twin.jobs[0]
     twin.plane.add_run(made)
