@@ -2,6 +2,7 @@
 # quickstart run the main job: a real model over a real table
 # test       everything, with real Ray, vLLM and model
 # check      lint, types, import rules, docs
+# bench      the executor against raw vLLM, a ratio (a quarter of an hour)
 # docs       the pages, in docs/_build/html
 # fast       the tests that need neither Ray nor vLLM
 
@@ -18,7 +19,7 @@ MANIFESTS := pyproject.toml core/pyproject.toml entrypoints/pyproject.toml \
 export UV_FIND_LINKS := $(PIP_FIND_LINKS)
 TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
 
-.PHONY: setup quickstart test fast check docs format clean
+.PHONY: setup quickstart test fast check docs bench format clean
 .DELETE_ON_ERROR:
 
 setup: $(READY)
@@ -31,7 +32,7 @@ $(READY): $(MANIFESTS)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(TORCH) \
 		--constraints constraints.txt --overrides overrides.txt \
 		--editable "core[tables,solver,testing]" \
-		--editable "plugins/anyscale[executor-cpu]" \
+		--editable "plugins/anyscale[executor-cpu,jobs]" \
 		--editable plugins/databricks --editable entrypoints \
 		--group dev
 	@touch $@
@@ -55,6 +56,9 @@ check: setup
 docs: setup
 	$(BIN)/sphinx-build -q -n -W -b html docs docs/_build/html
 	@echo docs/_build/html/index.html
+
+bench: setup
+	$(BIN)/python tests/benchmarks/executor.py
 
 format: setup
 	$(BIN)/ruff check --fix-only .

@@ -1,14 +1,24 @@
 import datetime as dt
 import json
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.pipeline.prompts import chat, fill, question
+from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.pipeline.prompts import Prompter, chat, fill, question
 from ml_toolkit_core.references import template_fields
 from ml_toolkit_core.tables.parts import RowError
+from ml_toolkit_core.values import (
+    InputPin,
+    ModelKind,
+    ModelLocation,
+    Prompts,
+    ReplicaPlan,
+    TableLocation,
+)
 
 CHAT = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
 
@@ -101,3 +111,61 @@ def test_fields_of_a_template_are_columns_and_nothing_else():
 def test_a_template_that_is_none_is_refused(template):
     with pytest.raises(RequestError, match="prompt_template="):
         template_fields(template)
+
+
+def prompter(rows, schema=None, **prompts):
+    """Make a prompter over a few rows."""
+    order = WorkOrder(
+        run_id="r",
+        executor="scripted",
+        source=TableLocation(name="in", uri="in"),
+        pin=InputPin(arrow_schema=""),
+        model=ModelLocation(name="m", uri="m", kind=ModelKind.HUB),
+        output=TableLocation(name="out", uri="out"),
+        prompts=Prompts(**prompts),
+        sampling_params={"max_tokens": 9, "temperature": 1.0},
+        plan=ReplicaPlan(replicas=1),
+        split_rows=8,
+        ledger_uri="led",
+    )
+    return Prompter(order, pa.RecordBatch.from_pylist(rows, schema=schema))
+
+
+def test_each_row_brings_its_own_tools_and_parameters_without_arrows_nulls():
+    # Arrow makes one struct of all rows: the keys of others are filled up with null.
+    rows = [
+        {"prompt": "a", "t": [{"f": {"x": 1}}], "p": {"max_tokens": 8}},
+        {"prompt": "b", "t": [{"f": {"y": 2}}], "p": {"temperature": 0.0, "stop": []}},
+        {"prompt": "c", "t": None, "p": None},
+    ]
+
+    made = prompter(
+        rows, prompt_column="prompt", tools_column="t", sampling_params_column="p"
+    )
+
+    requests = [made.request(row) for row in range(3)]
+    assert [r.tools for r in requests] == [[{"f": {"x": 1}}], [{"f": {"y": 2}}], None]
+    assert [r.sampling_params for r in requests] == [
+        {"max_tokens": 8, "temperature": 1.0},
+        {"max_tokens": 9, "temperature": 0.0, "stop": []},
+        {"max_tokens": 9, "temperature": 1.0},
+    ]
+    assert requests[0].messages == [{"role": "user", "content": "a"}]
+    assert requests[2].prompt == "c"
+
+
+@pytest.mark.parametrize("value", ["{", '"{}"', "[1]"])
+def test_parameters_that_are_no_object_are_a_row_error(value):
+    rows = [{"prompt": "a", "p": value}]
+    made = prompter(rows, prompt_column="prompt", sampling_params_column="p")
+
+    with pytest.raises(RowError, match="sampling_params_invalid: column 'p'"):
+        made.request(0)
+
+
+def test_a_system_prompt_stands_before_a_chat_that_brings_none():
+    rows = [{"m": CHAT}, {"m": CHAT[1:]}]
+    made = prompter(rows, messages_column="m", system_prompt="mine")
+
+    assert made.request(0).messages[0]["content"] == "s"
+    assert made.request(1).messages[0] == {"role": "system", "content": "mine"}

@@ -1,5 +1,6 @@
 """run_inference with the scripted engine: a real worker process, real tables."""
 
+import json
 import os
 import signal
 import subprocess
@@ -105,6 +106,16 @@ def test_a_row_that_fails_keeps_its_columns_and_is_listed(jsonl, tmp_path, read_
     assert answered["long"]["generated_text"] is None
     assert (result.rows, result.failed, result.requests) == (5, 4, 1)
     assert result.errors == str(tmp_path / "out.errors.jsonl")
+
+
+def test_replicas_share_the_rows_and_change_no_answer(jsonl, tmp_path, read_parts):
+    source = jsonl(ROWS)
+    one = scripted(source, tmp_path / "one").result()
+
+    two = scripted(source, tmp_path / "two", replicas=2).result()
+
+    assert read_parts(tmp_path / "one") == read_parts(tmp_path / "two")
+    assert one.requests == two.requests == 200
 
 
 def test_a_run_whose_rows_all_failed_is_failed(jsonl, tmp_path):
@@ -274,3 +285,41 @@ def test_a_table_without_rows_makes_a_table_without_rows(tmp_path):
     table = deltalake.DeltaTable(tmp_path / "out").to_pyarrow_table()
     assert (result.rows, table.num_rows) == (0, 0)
     assert table.column_names[:3] == ["prompt", "n", "generated_text"]
+
+
+@pytest.mark.parametrize("limit", [1, 32, 50, 199, 200, 1000])
+def test_a_limit_takes_the_first_rows(jsonl, tmp_path, read_parts, limit):
+    call = {"limit": limit, "run_id": "some"}
+    source = jsonl(ROWS)
+    result = scripted(source, tmp_path / "out", **call).result()
+
+    again = scripted(source, tmp_path / "out", **call).result()
+
+    first = [row["id"] for row in read_parts(tmp_path / "out")]
+    assert first == list(range(min(limit, 200)))
+    assert result.rows == again.rows == min(limit, 200)
+    assert again.requests == 0
+
+
+def test_rows_bring_their_own_tools_and_parameters(jsonl, tmp_path, read_parts):
+    rows = [
+        {"prompt": "a", "tools": [{"name": "t1"}], "params": {"max_tokens": 8}},
+        {"prompt": "b", "tools": [], "params": {"temperature": 0.0, "stop": ["\n"]}},
+        {"prompt": "c", "tools": None, "params": None},
+    ]
+
+    scripted(
+        jsonl(rows),
+        tmp_path / "out",
+        script={"answer": "request"},
+        tools_column="tools",
+        sampling_params_column="params",
+    )
+
+    asked = [json.loads(r["generated_text"]) for r in read_parts(tmp_path / "out")]
+    assert [request["tools"] for request in asked] == [[{"name": "t1"}], None, None]
+    assert [request["sampling_params"] for request in asked] == [
+        {"max_tokens": 8},
+        {"temperature": 0.0, "stop": ["\n"]},
+        {},
+    ]

@@ -5,6 +5,7 @@ from ml_toolkit_core.hookspecs import hookimpl
 from ml_toolkit_core.values import (
     BackendInfo,
     ComputeTarget,
+    InferenceRequest,
     JobHandle,
     JobStatus,
     Missing,
@@ -13,19 +14,69 @@ from ml_toolkit_core.values import (
 
 
 @hookimpl(trylast=True)
-def plan_replicas(target: ComputeTarget) -> ReplicaPlan:
-    """Give every node one replica, with all its GPUs."""
-    if target.gpus_per_node:
-        what = f"its {target.gpus_per_node} GPUs as tensor_parallel_size"
-    else:
-        what = f"its {target.cpus_per_node or 'own'} CPU cores"
+def plan_replicas(request: InferenceRequest, target: ComputeTarget) -> ReplicaPlan:
+    """Give every node one replica, or share the machines out as asked.
+
+    Raises:
+        RequestError: When so many replicas cannot have equal shares.
+    """
+    if not target.gpus_per_node:
+        return _on_cores(request.replicas, target)
+    if request.replicas == "depth" and target.gpu_nodes > 1:
+        return ReplicaPlan(
+            replicas=1,
+            tensor_parallel_size=target.gpus_per_node,
+            pipeline_parallel_size=target.gpu_nodes,
+            gpus_per_replica=target.num_gpus,
+            reasons=("one replica over all nodes, the nodes as pipeline stages",),
+        )
+    replicas = target.gpu_nodes
+    if isinstance(request.replicas, int):
+        replicas = request.replicas
+    each, left = divmod(target.num_gpus, replicas)
+    if left or not each or each > target.gpus_per_node or target.gpus_per_node % each:
+        raise RequestError(
+            f"replicas={replicas} cannot have equal shares of {target.gpu_nodes} "
+            f"nodes x {target.gpus_per_node} GPUs, each within one node; "
+            f"{_counts(target)} can"
+        )
     return ReplicaPlan(
-        replicas=target.gpu_nodes,
-        tensor_parallel_size=max(1, target.gpus_per_node),
-        gpus_per_replica=target.gpus_per_node,
-        cpus_per_replica=None if target.gpus_per_node else target.cpus_per_node,
-        reasons=(f"one replica per node, with {what}",),
+        replicas=replicas,
+        tensor_parallel_size=each,
+        gpus_per_replica=each,
+        reasons=(
+            "one replica per node, with all its GPUs as tensor_parallel_size"
+            if replicas == target.gpu_nodes
+            else f"as asked; {each} GPUs each, as tensor_parallel_size",
+        ),
     )
+
+
+def _on_cores(asked: str | int, target: ComputeTarget) -> ReplicaPlan:
+    replicas = asked if isinstance(asked, int) else target.gpu_nodes
+    cores = target.cpus_per_node
+    if cores is not None and replicas > cores * target.gpu_nodes:
+        raise RequestError(
+            f"replicas={replicas} is more than there are CPU cores "
+            f"({cores * target.gpu_nodes}); a replica needs one at least"
+        )
+    per_node = -(-replicas // target.gpu_nodes)
+    each = None if cores is None else cores // per_node
+    return ReplicaPlan(
+        replicas=replicas,
+        cpus_per_replica=each,
+        reasons=(
+            f"one replica per node, with its {cores or 'own'} CPU cores"
+            if replicas == target.gpu_nodes
+            else f"as asked; {each or 'an equal share of the'} CPU cores each",
+        ),
+    )
+
+
+def _counts(target: ComputeTarget) -> str:
+    per_node = target.gpus_per_node
+    shares = [n for n in range(1, per_node + 1) if per_node % n == 0]
+    return ", ".join(str(target.num_gpus // n) for n in reversed(shares))
 
 
 @hookimpl(trylast=True)

@@ -1,6 +1,7 @@
 """The one-way flow: prepare a plan, submit it once, attach to it, follow it."""
 
 import uuid
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from ml_toolkit_core import discovery, records
 from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError, did_you_mean
 from ml_toolkit_core.hookspecs import BackendHooks
-from ml_toolkit_core.identity import differences, identity
+from ml_toolkit_core.identity import identity
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.plan import InferencePlan
 from ml_toolkit_core.references import resolve_references, tables
@@ -28,25 +29,25 @@ _PARTS: Final = 512
 _SPLIT_ROWS: Final = (32, 16_384)
 _SPLIT_BYTES: Final = 64 * 1024**2
 
-#: What a misspelt option may have meant, besides the backend's own.
-PUBLIC_OPTIONS: Final = (
-    "compute_type", "dry_run", "engine_kwargs", "engine_timeout_s", "executor",
-    "gpu_type", "input_format", "messages_column", "num_gpus", "output_column",
-    "output_format", "progress", "prompt_column", "prompt_template", "run_id",
-    "sampling_params", "system_prompt", "timeout_s", "unreachable_after_s", "wait",
-    "write_mode",
-)  # fmt: skip
 
-
-def prepare(request: InferenceRequest, backends: Backends) -> InferencePlan:
+def prepare(
+    request: InferenceRequest, backends: Backends, *, arguments: Iterable[str] = ()
+) -> InferencePlan:
     """Decide everything that can be decided before paying; starts nothing.
+
+    Args:
+        request: What is asked.
+        backends: Where it can run.
+        arguments: The caller's own arguments, which a misspelt option may have meant.
 
     Raises:
         RequestError: When the request cannot work, before anything is started.
         PluginError: When the backend or executor breaks its contract.
     """
     hooks = backends.get(request.compute_type)
-    request = evolve(request, backend_options=_options(request, hooks, backends))
+    request = evolve(
+        request, backend_options=_options(request, hooks, backends, arguments)
+    )
     executor = discovery.load(discovery.EXECUTORS, request.executor)
     target = hooks.resolve_compute(request)
     pinned = resolve_references(request)
@@ -127,7 +128,10 @@ def split_rows(pin: InputPin) -> int:
 
 
 def _options(
-    request: InferenceRequest, hooks: BackendHooks, backends: Backends
+    request: InferenceRequest,
+    hooks: BackendHooks,
+    backends: Backends,
+    arguments: Iterable[str],
 ) -> dict[str, Json]:
     """Check the options against the backend's list and drop their prefix."""
     known = {option.name: option for option in hooks.describe().options}
@@ -150,31 +154,14 @@ def _options(
                 f"compute_type={request.compute_type!r}; drop it, or pass "
                 f"compute_type={owner!r}"
             )
-        names = [*(prefix + n for n in known), *PUBLIC_OPTIONS]
+        names = [*(prefix + n for n in known), *arguments]
         raise RequestError(f"{given!r} is no option.{did_you_mean(given, names)}")
     return options
 
 
 def _check_output(request: InferenceRequest, pinned: Pinned, run_id: str) -> None:
     """Refuse an output that is there already, unless this very run made it."""
-    owner = tables("sink").owner(pinned.output)
-    if owner is None:
-        return
-    if owner.run_id != run_id:
-        whose = f" by run_id={owner.run_id!r}" if owner.run_id else ""
-        resume = (
-            f", or pass run_id={owner.run_id!r} to go on with that run"
-            if owner.run_id
-            else ""
-        )
-        raise RequestError(
-            f"output_table={request.output_table!r} exists already{whose}, and "
-            f"write_mode={request.write_mode.value!r} never touches what is there; "
-            f"choose another output_table{resume}"
-        )
-    changed = differences(identity(request, pinned), owner.identity)
-    if changed:
-        raise RequestError(
-            f"run_id={run_id!r} was another run: {'; '.join(changed)}. Pass another "
-            "run_id and output_table, or the same arguments as before"
-        )
+    claim = tables("claim")
+    owner = claim.owner(pinned.output)
+    if owner is not None:
+        claim.check(owner, pinned.output, run_id, identity(request, pinned))

@@ -4,7 +4,8 @@
 
     ToolkitError
     ├── RequestError            the caller: a wrong argument, name, table or model
-    │   └── MissingExtra        the caller: a package is not installed here
+    │   ├── MissingExtra        the caller: a package is not installed here
+    │   └── PlatformUnavailable nobody: the same call later may work
     ├── PluginError             the plugin's author
     │   └── BackendLoadError    a plugin that cannot be imported
     ├── JobError                the job ended without a result
@@ -17,7 +18,7 @@
 
 import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from ml_toolkit_core.values import JobHandle
@@ -33,6 +34,10 @@ class RequestError(ToolkitError):
 
 class MissingExtra(RequestError):
     """A package that this request needs is not installed."""
+
+
+class PlatformUnavailable(RequestError):
+    """The platform could not take it now; nothing was started, later it may work."""
 
 
 class PluginError(ToolkitError):
@@ -94,6 +99,10 @@ class SubmitUnknown(ToolkitError):
         )
         self.run_id = run_id
         self.how_to_find = how_to_find
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        """Pickle by its two parts."""
+        return type(self), (self.run_id, self.how_to_find)
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

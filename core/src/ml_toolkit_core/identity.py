@@ -20,6 +20,7 @@ def identity(request: InferenceRequest, pinned: Pinned) -> dict[str, Json]:
         "prompts": to_json(pinned.prompts),
         "sampling_params": to_json(request.sampling_params),
         "engine_kwargs": to_json(request.engine_kwargs),
+        "limit": request.limit,
         "executor": request.executor,
         "output": {
             "uri": pinned.output.uri,

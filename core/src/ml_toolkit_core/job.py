@@ -39,10 +39,12 @@ class InferenceJob:
     plan: InferencePlan | None = field(default=None, repr=False)
     _record: JobRecord | None = field(default=None, repr=False)
     _last: JobStatus | None = field(default=None, init=False, repr=False)
+    _told: JobStatus | None = field(default=None, init=False, repr=False)
 
     def status(self) -> JobStatus:
         """Return where the job stands now, with its progress where it can be read."""
         seen = clamp(self._last, self._hooks.poll(self.handle))
+        self._told = seen if seen.ledger_uri else self._told
         if seen.state is not JobState.UNKNOWN:
             self._last = seen
         ledger = self._ledger()
@@ -150,14 +152,16 @@ class InferenceJob:
     def _run_id(self) -> str | None:
         if self.plan is not None:
             return self.plan.run_id
-        record = self._record or find(self.handle)
-        return record.run_id if record else None
+        self._record = self._record or find(self.handle)
+        known = self._record or self._told
+        return known.run_id if known else None
 
     def _ledger_uri(self) -> str | None:
         if self.plan is not None:
             return self.plan.ledger_uri
         self._record = self._record or find(self.handle)
-        return self._record.ledger_uri if self._record else None
+        known = self._record or self._told
+        return known.ledger_uri if known else None
 
     def _ledger(self) -> LedgerState | None:
         uri = self._ledger_uri()
@@ -169,7 +173,8 @@ class InferenceJob:
     def _outcome(self, status: JobStatus) -> Outcome | None:
         ledger = self._ledger()
         # A later attempt that was killed early leaves the ledger of the one before.
-        if ledger is None or ledger.attempt != status.attempt:
+        # The platform's own retries play the same order, which keeps its number.
+        if ledger is None or ledger.attempt != status.attempt - status.retries:
             return None
         return ledger.outcome
 

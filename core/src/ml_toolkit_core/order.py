@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from attrs import field, frozen
-from attrs.validators import ge, gt, matches_re
+from attrs.validators import ge, gt, matches_re, optional
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.values import (
@@ -33,6 +33,7 @@ class WorkOrder:
         attempt: Counts submits of this run from 1.
         identity: What the run is, by part; the same ``run_id`` with another
             identity is refused.
+        limit: Rows of the run at most, counted from the input's first.
         split_rows: Rows of a split at most; the unit of publication.
         ledger_uri: The run's own folder: ledger, order and lease.
     """
@@ -51,10 +52,16 @@ class WorkOrder:
     sampling_params: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     engine_kwargs: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     output_column: str = "generated_text"
+    limit: int | None = field(default=None, validator=optional(ge(1)))
     engine_timeout_s: float = field(default=600.0, validator=gt(0))
     plan: ReplicaPlan
     split_rows: int = field(validator=ge(1))
     ledger_uri: str
+
+    @property
+    def rows(self) -> int:
+        """Rows to answer at most: those of the pinned files, within the limit."""
+        return self.pin.rows if self.limit is None else min(self.limit, self.pin.rows)
 
     def dumps(self) -> str:
         """Return the order as JSON text."""

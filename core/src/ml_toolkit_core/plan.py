@@ -59,6 +59,7 @@ class InferencePlan:
             sampling_params=request.sampling_params,
             engine_kwargs=request.engine_kwargs,
             output_column=request.output_column,
+            limit=request.limit,
             engine_timeout_s=request.engine_timeout_s,
             plan=self.replicas,
             split_rows=self.split_rows,
@@ -71,7 +72,8 @@ class InferencePlan:
 
     def __str__(self) -> str:
         """Return the plan as lines for people."""
-        pinned, target, replicas = self.pinned, self.target, self.replicas
+        request, pinned = self.request, self.pinned
+        target, replicas = self.target, self.replicas
         parallel = (
             f"tensor_parallel_size={replicas.tensor_parallel_size} "
             f"pipeline_parallel_size={replicas.pipeline_parallel_size}"
@@ -92,10 +94,11 @@ class InferencePlan:
             ("question", _question(pinned)),
             ("model", f"{pinned.model.uri} ({pinned.model.kind})"),
             ("output", f"{pinned.output.uri} ({pinned.output.format})"),
-            ("answer", f"column {self.request.output_column!r}"),
-            ("compute", f"{self.request.compute_type}: {target.name}"),
+            ("answer", f"column {request.output_column!r}"),
+            ("compute", f"{request.compute_type}: {target.name}"),
             ("replicas", f"{replicas.replicas} x {per_replica}, {parallel}"),
-            ("executor", self.request.executor),
+            ("executor", request.executor),
+            *([("limit", f"{request.limit:,} rows")] if request.limit else []),
             ("splits", f"of up to {self.split_rows:,} rows, each published once"),
             *(("note", note) for note in self.notes),
         ]

@@ -57,7 +57,8 @@ def resolve_references(request: InferenceRequest) -> Pinned:
     output = _table(
         request.output_table, "output_table", "write", request.output_format
     )
-    source, pin = tables("pin").pin_table(source)
+    asked = request.prompts.prompt_column or PROMPT_COLUMN
+    source, pin = tables("pin").pin_table(source, text_columns=(asked,))
     output = evolve(output, format=tables("sink").output_format(output))
     if _nested(source.uri, output.uri):
         raise RequestError(
@@ -123,6 +124,11 @@ def find_prompts(prompts: Prompts, pin: InputPin) -> Prompts:
         RequestError: When a column is missing or cannot hold a prompt.
     """
     columns = {column.name: column for column in pin.columns}
+    nested = ("string", "large_string", "list", "large_list", "struct")
+    for argument in ("tools_column", "sampling_params_column"):
+        name = getattr(prompts, argument)
+        if name is not None:
+            _must_be(_column(name, columns, argument), argument, nested)
     if prompts.prompt_template is not None:
         for name in template_fields(prompts.prompt_template):
             _column(name, columns, f"prompt_template field {{{name}}}")

@@ -6,7 +6,6 @@ import json
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.pipeline.engine import Completion
@@ -16,6 +15,7 @@ from ml_toolkit_core.tables.columns import (
     for_delta,
     output_schema,
 )
+from ml_toolkit_core.tables.deltafiles import replace_rows
 from ml_toolkit_core.tables.deltatypes import delta_type
 from ml_toolkit_core.tables.jsontext import json_lines
 from ml_toolkit_core.tables.kinds import JSON_KEY
@@ -198,8 +198,7 @@ def test_holds_a_value_in_delta_as_it_was(kit, tmp_path, kind, value):
     schema = pa.schema([("id", pa.int64()), ("c", delta_type(kind))])
     rows = for_delta(pa.table({"id": [0, 1], "c": given}), schema)
 
-    DeltaTable.create(tmp_path / "t", schema)
-    LocalStore().overwrite_table(str(tmp_path / "t"), rows.to_reader())
+    replace_rows(LocalStore(), str(tmp_path / "t"), schema, rows.to_batches())
 
     found = [row["c"] for row in kit.read_delta(tmp_path / "t")]
     assert found == [value, None]
@@ -235,6 +234,11 @@ def test_makes_text_of_json_for_delta_and_leaves_text_as_it_is():
         (pa.date32(), dt.date(1, 2, 3), '"0001-02-03"'),
         (pa.time64("ns"), 1, '"00:00:00.000000001"'),
         (pa.binary(), b"\x00\xff", '"AP8="'),
+        (
+            pa.list_(pa.timestamp("us", "Asia/Tokyo")),
+            [0],
+            '["1970-01-01T00:00:00.000000Z"]',
+        ),
         (pa.list_(pa.timestamp("s")), [0, None], '["1970-01-01T00:00:00", null]'),
         (pa.map_(pa.string(), pa.int8()), [("a", 1)], '[{"key": "a", "value": 1}]'),
         (pa.struct([("a", pa.float32())]), {"a": float("inf")}, '{"a": "Infinity"}'),

@@ -248,3 +248,41 @@ def test_counts_rows_from_footers_where_the_log_does_not_say(tmp_path):
     _, pinned = pin(folder)
 
     assert pinned.rows == 2
+
+
+def test_reads_old_spark_timestamps_of_every_year(tmp_path):
+    folder = tmp_path / "t"
+    folder.mkdir()
+    instants = [
+        dt.datetime(year, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC)
+        for year in (1582, 1970, 2024, 9999)
+    ]
+    table = pa.table({"ts": pa.array(instants, pa.timestamp("us", "UTC"))})
+    pq.write_table(table, folder / "p.parquet", use_deprecated_int96_timestamps=True)
+    field = {"name": "ts", "type": "timestamp", "nullable": True, "metadata": {}}
+    actions = metadata()
+    actions["metaData"]["schemaString"] = json.dumps(
+        {"type": "struct", "fields": [field]}
+    )
+    size = (folder / "p.parquet").stat().st_size
+    write_log(folder, protocol(), actions, add("p.parquet", size))
+
+    assert [row["ts"] for row in rows_of(folder)] == instants
+
+
+def test_reads_files_that_hold_a_narrower_type_than_the_table(tmp_path):
+    folder = tmp_path / "t"
+    folder.mkdir()
+    narrow = pa.table({"id": pa.array([1, 2], pa.int32()), "prompt": ["a", "b"]})
+    pq.write_table(narrow, folder / "p.parquet")
+    size = (folder / "p.parquet").stat().st_size
+    write_log(folder, protocol(), metadata(), add("p.parquet", size))
+
+    assert rows_of(folder) == [{"id": 1, "prompt": "a"}, {"id": 2, "prompt": "b"}]
+
+
+@pytest.mark.parametrize("name", ["a b", "c#1", "d;x", "g?q=1", "h[1]", "50%", "ü-東"])
+def test_reads_a_table_of_any_name_its_deleted_rows_left_out(deletion_table, name):
+    folder = deletion_table.rename(deletion_table.parent / name)
+
+    assert [row["id"] for row in rows_of(folder)] == [0, 2, 3, 5]

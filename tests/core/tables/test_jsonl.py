@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_toolkit_core.errors import RequestError
@@ -99,6 +99,14 @@ def test_lists_every_bad_line_in_one_message(tmp_path):
         "line 13 holds a number of too many digits",
     ):
         assert fault in message
+
+
+def test_recognises_one_json_document_over_many_lines(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps([{"a": 1}, {"a": 2}], indent=1))
+
+    with pytest.raises(RequestError, match="looks like one JSON document"):
+        pin(path)
 
 
 def test_counts_the_bad_lines_it_does_not_list(tmp_path):
@@ -303,7 +311,7 @@ KEY = st.sampled_from(["a", "b", "c d", "ü", "", "q'\"\\"])
 ROWS = st.lists(st.dictionaries(KEY, VALUE, min_size=1), min_size=1, max_size=8)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rows=ROWS, ascii_only=st.booleans(), indent=st.sampled_from([None, (", ", ": ")])
 )
@@ -333,7 +341,7 @@ def test_a_round_trip_through_json_lines_changes_no_value(
             assert isinstance(found[key], str) == isinstance(row.get(key), str)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(TEXT, VALUE), st.sampled_from(["", " ", "\t ", " \n"]))
 def test_the_texts_of_a_line_are_its_values(row, space):
     line = json.dumps(row, separators=(f"{space},{space}", f"{space}:{space}"))

@@ -5,7 +5,7 @@ import pickle
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_toolkit_core.errors import RequestError
@@ -100,6 +100,18 @@ def test_refuses_a_file_that_is_no_parquet(tmp_path):
         pin(tmp_path / "in.parquet")
 
 
+def test_names_a_file_whose_pages_are_broken(tmp_path):
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"a": [f"text {i}" for i in range(9999)]}), path)
+    data = bytearray(path.read_bytes())
+    data[100:20_000] = bytes(19_900)
+    path.write_bytes(data)
+    source = source_of(path)
+
+    with pytest.raises(RequestError, match=r"in.parquet' cannot be read to its end"):
+        list(source.read(source.splits(5000)))
+
+
 def test_refuses_a_file_that_was_replaced_after_the_pin(tmp_path):
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table({"a": [1]}), path)
@@ -119,7 +131,7 @@ def test_sends_a_split_without_the_rows_around_it(tmp_path):
     assert len(pickle.dumps(rows)) < 4000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=3),
     group_rows=st.integers(1, 20),

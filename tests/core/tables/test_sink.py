@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_toolkit_core.errors import RequestError, RunFenced
@@ -106,7 +106,9 @@ def test_refuses_an_output_that_it_did_not_make(tmp_path, run, kind):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "precious.txt").write_text("x")
 
-    with pytest.raises(RequestError, match=r"'.*out' exists and was not made by"):
+    with pytest.raises(
+        RequestError, match=r"'.*out' exists already and was not made by"
+    ):
         open_sink(run(kind).order()).open()
 
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious.txt"]
@@ -115,7 +117,7 @@ def test_refuses_an_output_that_it_did_not_make(tmp_path, run, kind):
 def test_refuses_a_file_in_the_place_of_its_folder(tmp_path, run):
     (tmp_path / "out").write_text('{"id": 1}\n')
 
-    with pytest.raises(RequestError, match="exists and was not made by"):
+    with pytest.raises(RequestError, match="exists already and was not made by"):
         open_sink(run(TableFormat.JSONL).order()).open()
 
     assert (tmp_path / "out").read_text() == '{"id": 1}\n'
@@ -134,7 +136,9 @@ def test_refuses_the_same_run_with_another_identity_and_names_the_difference(run
     run(kind, identity={"model": "a", "prompt": "p", "rows": "7"}).to_end()
 
     other = run(kind, identity={"model": "b", "rows": "7"})
-    with pytest.raises(RequestError, match="other values of 'model', 'prompt';"):
+    with pytest.raises(
+        RequestError, match="was another run: model: 'b' here, 'a' there; prompt: None"
+    ):
         open_sink(other.order()).open()
 
 
@@ -186,6 +190,22 @@ def test_fences_the_older_driver_when_a_newer_one_opens_the_run(kit, run, kind):
 
     new.to_end()
     assert [row["id"] for row in kit.read_output(new)] == list(range(7))
+
+
+@both_formats
+def test_fences_the_older_driver_also_when_it_writes_on(kit, run, kind):
+    old, new = run(kind), run(kind, attempt=2)
+    order = old.order()
+    source = open_source(order.source, order.pin)
+    sink = open_sink(order)
+    sink.open()
+    open_sink(new.order()).open()
+    part = old.write(sink.writer, next(source.read(source.splits(2))))
+
+    with pytest.raises(RunFenced):
+        sink.publish([part])
+
+    assert kit.read_output(old) == []
 
 
 @both_formats
@@ -247,7 +267,7 @@ SCENARIO = st.fixed_dictionaries(
 
 
 @both_formats
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenario=SCENARIO)
 def test_has_each_row_once_after_any_kills(kit, tmp_path_factory, kind, scenario):
     folder = tmp_path_factory.mktemp("kills")
@@ -333,6 +353,22 @@ def test_names_parts_so_that_their_order_is_the_order_of_the_rows(run, tmp_path)
         "part-000001.jsonl",
         "part-000002.jsonl",
     ]
+
+
+def test_refuses_a_published_part_that_somebody_edited(run, tmp_path):
+    run(TableFormat.JSONL).to_end()
+    (tmp_path / "out" / "part-000001.jsonl").write_text('{"id": 2}\n')
+
+    with pytest.raises(RequestError, match=r"part-000001.jsonl' is not as run_id="):
+        open_sink(run(TableFormat.JSONL).order()).open()
+
+
+def test_says_that_an_output_cannot_be_written(kit, tmp_path):
+    source = kit.write_jsonl(tmp_path / "in.jsonl", rows_of(1))
+    run = kit.Run(source, str(tmp_path / "in.jsonl" / "out"))
+
+    with pytest.raises(RequestError, match="cannot be written: Not a directory"):
+        open_sink(run.order()).open()
 
 
 def test_writes_a_list_of_failed_rows_whose_own_columns_have_our_names(kit, tmp_path):

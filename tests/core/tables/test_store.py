@@ -1,6 +1,8 @@
 """The local store: whole or not at all, and never in place of another file."""
 
+import contextlib
 import pickle
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -111,14 +113,26 @@ def test_removes_what_is_there_and_is_silent_when_nothing_is(store, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_creates_a_table_once_also_when_it_is_told_by_a_stale_eye(store, tmp_path):
-    uri = join(str(tmp_path), "t")
+@pytest.mark.parametrize("number", range(15))
+def test_creates_a_table_for_one_of_many_that_race(store, tmp_path, number):
+    uri = join(str(tmp_path), f"t{number}")
     schema = pa.schema([("a", pa.int64())])
-    store.create_table(uri, schema, CommitProperties(max_commit_retries=0))
+    start = threading.Barrier(4)
+    winners = []
 
-    with pytest.raises(DeltaError):
-        store.create_table(uri, schema, CommitProperties(max_commit_retries=0))
+    def race(racer):
+        start.wait()
+        with contextlib.suppress(DeltaError):
+            store.create_table(uri, schema, CommitProperties())
+            winners.append(racer)
 
+    threads = [threading.Thread(target=race, args=(racer,)) for racer in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(winners) == 1
     assert store.open_table(uri).version() == 0
 
 
@@ -135,7 +149,7 @@ def test_refuses_the_second_commit_of_one_transaction_number(store, tmp_path):
 
 
 def test_can_be_sent_to_another_process(store):
-    assert isinstance(pickle.loads(pickle.dumps(store)), LocalStore)  # noqa: S301
+    assert isinstance(pickle.loads(pickle.dumps(store)), LocalStore)
 
 
 def test_refuses_places_that_are_not_built_yet():

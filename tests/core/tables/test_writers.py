@@ -1,10 +1,14 @@
 """Writers travel to replicas, and what they write is nobody's until it is published."""
 
 import pickle
+import shutil
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.sink import open_sink
 from ml_toolkit_core.tables.source import open_source
 from ml_toolkit_core.values import TableFormat
@@ -24,7 +28,7 @@ def test_writes_parts_in_another_process_that_nobody_sees_yet(kit, run):
     source = open_source(order.source, order.pin)
     sink = open_sink(order)
     sink.open()
-    writer = pickle.loads(pickle.dumps(sink.writer))  # noqa: S301
+    writer = pickle.loads(pickle.dumps(sink.writer))
 
     parts = [run.write(writer, rows) for rows in source.read(source.splits(2))]
     seen_before = kit.read_output(run)
@@ -103,3 +107,53 @@ def test_gives_all_parts_one_schema_when_a_column_is_null_in_most(kit, tmp_path)
     assert all(schema.equals(schemas[0]) for schema in schemas)
     assert str(schemas[0].field("note").type) == "string"
     assert str(schemas[0].field("error").type) == "string"
+
+
+def test_leaves_a_table_alone_that_appeared_after_the_claim(kit, tmp_path):
+    source = kit.write_jsonl(tmp_path / "in.jsonl", [{"id": 1, "prompt": "p"}])
+    run = kit.Run(source, str(tmp_path / "out"), format=TableFormat.DELTA)
+    run.to_end()
+    shutil.rmtree(tmp_path / "out" / "_delta_log")
+    write_deltalake(tmp_path / "out", pa.table({"id": [7]}))
+
+    with pytest.raises(RequestError, match="was not made by ml-toolkit"):
+        open_sink(run.order()).open()
+
+    assert DeltaTable(tmp_path / "out").version() == 0
+
+
+def test_removes_the_files_of_killed_writers_and_no_others(kit, tmp_path):
+    source = kit.write_jsonl(tmp_path / "in.jsonl", [{"id": 1, "prompt": "p"}])
+    run = kit.Run(source, str(tmp_path / "out"), format=TableFormat.DELTA)
+    run.to_end()
+    (published,) = (file.name for file in (tmp_path / "out").glob("*.parquet"))
+    killed = [
+        "part-000000-run-1-1-0123abcd.parquet",
+        ".unfinished-0123abcd-part-000000-run-1-1-0123abcd.parquet",
+    ]
+    others = ["part-000000-run-10-1-0123abcd.parquet", "part-000000.parquet"]
+    for name in [*killed, *others]:
+        (tmp_path / "out" / name).touch()
+
+    open_sink(run.order()).open()
+
+    left = {file.name for file in (tmp_path / "out").iterdir() if file.is_file()}
+    assert left == {published, *others}
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "c#1", "d;x", "g?q=1", "h[1]", "a|b", "50%", "ü-東"]
+)
+def test_writes_to_exactly_the_name_that_was_asked_for(kit, tmp_path, run, name):
+    run.output = str(tmp_path / name)
+    run.fails = frozenset({"p0"})
+
+    listed = run.to_end()
+
+    assert [row["id"] for row in kit.read_output(run)] == list(range(5))
+    assert [row["id"] for row in kit.read_list(run.format, listed)] == [0]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "in.jsonl",
+        name,
+        listed.rpartition("/")[2],
+    }

@@ -75,7 +75,7 @@ class Book:
 
     def _progress(self) -> Progress:
         total = self._before + self.tally
-        rows = self.order.pin.rows
+        rows = self.order.rows
         rows_per_s, tokens_per_s = self._rates()
         left = max(0, rows - total.done)
         return Progress(

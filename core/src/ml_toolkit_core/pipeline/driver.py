@@ -11,6 +11,7 @@ from attrs import define, field
 from ml_toolkit_core.errors import JobError, ReplicaDied
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.book import Book
+from ml_toolkit_core.pipeline.feed import Feed
 from ml_toolkit_core.pipeline.pool import PoolFactory, ReplicaPool
 from ml_toolkit_core.tables.parts import Part, Sink, SplitRows
 from ml_toolkit_core.tables.sink import open_sink
@@ -52,16 +53,19 @@ def run(
     book = Book(order=order, parts=list(sink.open()))
     try:
         source = open_source(order.source, order.pin)
-        done = {part.split for part in book.parts}
-        todo = [s for s in source.splits(order.split_rows) if s.index not in done]
-        log.info("splits published=%d to_do=%d", len(done), len(todo))
-        if todo:
+        feed = Feed(
+            source=source,
+            splits=source.splits(order.split_rows),
+            published={part.split: part.tally.done for part in book.parts},
+            limit=order.limit,
+        )
+        if not feed.is_empty:
             if stage is not None:
                 book.enter("staging")
                 order = stage(order)
             factory: PoolFactory = resolve_name(pool)
             replicas = factory(order, engine=engine, writer=sink.writer)
-            _answer(order, source.read(todo), sink, replicas, book)
+            _answer(order, iter(feed), sink, replicas, book)
         result = _finish(order, sink, book)
     except Exception as error:
         book.finish(Outcome.of(error))

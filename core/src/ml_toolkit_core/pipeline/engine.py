@@ -18,11 +18,13 @@ class EngineRequest:
         prompt: Text. A model with a chat template gets it as one user message
             (unless it is rendered already), a base model as it is.
         messages: A chat, for the model's chat template.
+        tools: OpenAI's tool objects, for the model's chat template.
         sampling_params: vLLM's ``SamplingParams`` by name.
     """
 
     prompt: str | None = None
     messages: Sequence[Mapping[str, Json]] | None = None
+    tools: Sequence[Mapping[str, Json]] | None = None
     sampling_params: Mapping[str, Json] = field(factory=dict)
 
 

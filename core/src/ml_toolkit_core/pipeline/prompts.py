@@ -4,7 +4,7 @@ import datetime as dt
 import decimal
 import json
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ class Prompter:
     def __init__(self, order: WorkOrder, batch: pa.RecordBatch) -> None:
         self._prompts = order.prompts
         self._params = order.sampling_params
-        self._columns = {name: _values(batch, name) for name in _used_columns(order)}
+        self._columns = {name: _values(batch, name) for name in used_columns(order)}
 
     def request(self, row: int) -> EngineRequest:
         """Return the request of row number ``row`` of the batch.
@@ -38,27 +38,50 @@ class Prompter:
             RowError: When the row cannot ask; the message never quotes the row.
         """
         prompts = self._prompts
+        params = self._row_params(row)
+        tools = self._row_tools(row)
+        system = prompts.system_prompt
         if prompts.messages_column is not None:
             name = prompts.messages_column
             messages = chat(self._columns[name][row], name)
-            if (
-                prompts.system_prompt is not None
-                and messages[0].get("role") != "system"
-            ):
-                messages = [_system(prompts.system_prompt), *messages]
-            return EngineRequest(messages=messages, sampling_params=self._params)
-        if prompts.prompt_template is not None:
-            text = fill(prompts.prompt_template, self._columns, row)
         else:
-            name = prompts.prompt_column or ""
-            text = question(self._columns[name][row], name)
-        if prompts.system_prompt is not None:
-            messages = [
-                _system(prompts.system_prompt),
-                {"role": "user", "content": text},
-            ]
-            return EngineRequest(messages=messages, sampling_params=self._params)
-        return EngineRequest(prompt=text, sampling_params=self._params)
+            text = self._text(row)
+            if system is None and tools is None:
+                return EngineRequest(prompt=text, sampling_params=params)
+            messages = [{"role": "user", "content": text}]
+        if system is not None and messages[0]["role"] != "system":
+            messages = [{"role": "system", "content": system}, *messages]
+        return EngineRequest(messages=messages, tools=tools, sampling_params=params)
+
+    def _text(self, row: int) -> str:
+        prompts = self._prompts
+        if prompts.prompt_template is not None:
+            return fill(prompts.prompt_template, self._columns, row)
+        name = prompts.prompt_column or ""
+        return question(self._columns[name][row], name)
+
+    def _row_tools(self, row: int) -> list[dict[str, Json]] | None:
+        name = self._prompts.tools_column
+        if name is None or self._columns[name][row] is None:
+            return None
+        tools = decoded(self._columns[name][row], name, "tools_invalid")
+        if not isinstance(tools, list) or not all(isinstance(t, dict) for t in tools):
+            raise RowError(
+                "tools_invalid", f"column {name!r} holds no list of tool objects"
+            )
+        return tools or None
+
+    def _row_params(self, row: int) -> Mapping[str, Json]:
+        name = self._prompts.sampling_params_column
+        if name is None or self._columns[name][row] is None:
+            return self._params
+        params = decoded(self._columns[name][row], name, "sampling_params_invalid")
+        if not isinstance(params, dict):
+            raise RowError(
+                "sampling_params_invalid", f"column {name!r} holds {_kind(params)}"
+            )
+        given = {key: value for key, value in params.items() if value is not None}
+        return {**self._params, **given}
 
 
 def question(value: object, column: str) -> str:
@@ -94,7 +117,7 @@ def fill(template: str, columns: Mapping[str, Sequence[object]], row: int) -> st
     return "".join(pieces)
 
 
-def chat(value: object, column: str) -> list[dict[str, Json]]:
+def chat(value: Json, column: str) -> list[dict[str, Json]]:
     """Return a messages column's chat, given as a list or as its JSON text.
 
     Raises:
@@ -102,22 +125,9 @@ def chat(value: object, column: str) -> list[dict[str, Json]]:
     """
     if value is None:
         raise RowError("messages_null", f"column {column!r} is null")
-    if isinstance(value, str):
-        if not value.strip():
-            raise RowError("messages_empty", f"column {column!r} is empty text")
-        try:
-            value = json.loads(value)
-        except ValueError as error:
-            where = getattr(error, "pos", 0)
-            raise RowError(
-                "messages_invalid",
-                f"column {column!r} is text but not JSON (at character {where})",
-            ) from None
-        if isinstance(value, str):
-            raise RowError(
-                "messages_invalid",
-                f"column {column!r} is JSON text inside JSON text; decode it once",
-            )
+    if isinstance(value, str) and not value.strip():
+        raise RowError("messages_empty", f"column {column!r} is empty text")
+    value = decoded(value, column, "messages_invalid")
     if not isinstance(value, list):
         raise RowError(
             "messages_invalid", f"column {column!r} holds {_kind(value)}, not a list"
@@ -127,13 +137,33 @@ def chat(value: object, column: str) -> list[dict[str, Json]]:
     return [_message(item, i, column) for i, item in enumerate(value)]
 
 
+def decoded(value: Json, column: str, kind: str) -> Json:
+    """Return a value that may be given as JSON text.
+
+    Raises:
+        RowError: Of this kind, when the text is no JSON, or JSON text once more.
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        value = json.loads(value)
+    except ValueError as error:
+        where = getattr(error, "pos", 0)
+        raise RowError(
+            kind, f"column {column!r} is text but not JSON (at character {where})"
+        ) from None
+    if isinstance(value, str):
+        raise RowError(
+            kind, f"column {column!r} is JSON text inside JSON text; decode it once"
+        )
+    return value
+
+
 def _message(item: object, place: int, column: str) -> dict[str, Json]:
     where = f"message {place} of column {column!r}"
     if not isinstance(item, Mapping):
         raise RowError("messages_invalid", f"{where} is {_kind(item)}, not an object")
-    message: dict[str, Json] = {
-        k: _without_nulls(v) for k, v in item.items() if v is not None
-    }
+    message = {key: value for key, value in item.items() if value is not None}
     if not isinstance(message.get("role"), str):
         raise RowError("messages_invalid", f"{where} has no role")
     content = message.get("content")
@@ -144,7 +174,7 @@ def _message(item: object, place: int, column: str) -> dict[str, Json]:
 
 def _without_nulls(value: Json) -> Json:
     # Arrow fills a struct with the keys of all its siblings, as nulls.
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {k: _without_nulls(v) for k, v in value.items() if v is not None}
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
@@ -173,19 +203,31 @@ def _text(value: object, column: str) -> str:
     )
 
 
-def _used_columns(order: WorkOrder) -> tuple[str, ...]:
+def used_columns(order: WorkOrder) -> tuple[str, ...]:
+    """Return the columns that requests are made of."""
     prompts = order.prompts
-    if prompts.prompt_template is not None:
-        fields = string.Formatter().parse(prompts.prompt_template)
-        return tuple({name for _, name, _, _ in fields if name is not None})
-    return tuple(filter(None, (prompts.messages_column, prompts.prompt_column)))
+    names = {
+        prompts.messages_column,
+        prompts.prompt_column,
+        prompts.tools_column,
+        prompts.sampling_params_column,
+        *(name for _, name, _, _ in _fields(prompts.prompt_template)),
+    }
+    return tuple(name for name in names if name is not None)
 
 
-def _values(batch: pa.RecordBatch, name: str) -> list[object]:
+def _fields(template: str | None) -> Iterable[tuple[str, str | None, object, object]]:
+    return string.Formatter().parse(template or "")
+
+
+def _values(batch: pa.RecordBatch, name: str) -> list[Json]:
     index = batch.schema.get_field_index(name)
+    column = batch.schema.field(index)
     values: list[Json] = batch.column(index).to_pylist()
-    if _JSON in (batch.schema.field(index).metadata or {}):
+    if _JSON in (column.metadata or {}):
         return [None if text is None else json.loads(text) for text in values]
+    if pa.types.is_nested(column.type):
+        return [_without_nulls(value) for value in values]
     return values
 
 
@@ -201,7 +243,3 @@ def _kind(value: object) -> str:
         type(None): "null",
     }
     return names.get(type(value), f"a {type(value).__name__}")
-
-
-def _system(text: str) -> dict[str, Json]:
-    return {"role": "system", "content": text}

@@ -6,6 +6,7 @@ from typing import Final
 from attrs import frozen
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.identity import differences
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables.jsontext import dumps
 from ml_toolkit_core.tables.store import Store, join, read_json, store_for
@@ -72,39 +73,49 @@ def claim(store: Store, order: WorkOrder, *beside: str) -> None:
             store.create(join(order.output.uri, OWN_FOLDER, _CLAIM), [text.encode()])
         except FileExistsError:  # another driver was faster; see whose
             found = owner(order.output, store=store)
+        except OSError as error:
+            raise RequestError(
+                f"output_table={order.output.name!r} cannot be written: "
+                f"{error.strerror or error}"
+            ) from error
         else:
             return
-    check(found, order)
+    check(found, order.output, order.run_id, order.identity)
 
 
-def check(found: Owner | None, order: WorkOrder) -> None:
-    """Refuse an output that is not the order's own.
+def check(
+    found: Owner | None,
+    output: TableLocation,
+    run_id: str,
+    identity: Mapping[str, Json],
+) -> None:
+    """Refuse an output that is not this run's own.
+
+    Args:
+        found: Whose the output is.
+        output: Where it lies.
+        run_id: The run that wants it.
+        identity: What that run is, by part.
 
     Raises:
         RequestError: Naming whose it is, or in what the two runs differ.
     """
-    name = order.output.name
+    name = output.name
     if found is None or found.run_id is None:
         raise RequestError(
-            f"output_table={name!r} exists and was not made by ml-toolkit; with "
-            "write_mode='error' it is left as it is: choose another output_table, or "
-            "remove it first"
+            f"output_table={name!r} exists already and was not made by ml-toolkit; "
+            "with write_mode='error' it is left as it is: choose another "
+            "output_table, or remove it first"
         )
-    if found.run_id != order.run_id:
+    if found.run_id != run_id:
         raise RequestError(
-            f"output_table={name!r} exists and belongs to run_id={found.run_id!r}; "
-            f"pass run_id={found.run_id!r} to resume that run, or choose another "
-            "output_table"
+            f"output_table={name!r} exists already and belongs to "
+            f"run_id={found.run_id!r}; pass run_id={found.run_id!r} to go on with that "
+            "run, or choose another output_table"
         )
-    wanted = to_json(order.identity)
-    keys = sorted(
-        key
-        for key in wanted.keys() | found.identity.keys()
-        if wanted.get(key) != found.identity.get(key)
-    )
-    if keys:
+    changed = differences(to_json(identity), found.identity)
+    if changed:
         raise RequestError(
-            f"run_id={order.run_id!r} made output_table={name!r} with other values "
-            f"of {', '.join(map(repr, keys))}; resume with the old ones, or pass "
-            "another run_id and another output_table"
+            f"run_id={run_id!r} was another run: {'; '.join(changed)}. Pass the same "
+            "arguments as before, or another run_id and output_table"
         )

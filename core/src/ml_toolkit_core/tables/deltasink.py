@@ -3,7 +3,6 @@
 import json
 import re
 import secrets
-import time
 from collections.abc import Iterator, Sequence
 from typing import Final, Self
 from urllib.parse import unquote
@@ -14,14 +13,20 @@ import pyarrow.parquet as pq
 from attrs import define, field, frozen
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction
 
 from ml_toolkit_core.errors import RequestError, RunFenced
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables import failures
 from ml_toolkit_core.tables.batches import conform
-from ml_toolkit_core.tables.claim import claim
+from ml_toolkit_core.tables.claim import check, claim
 from ml_toolkit_core.tables.columns import for_delta, output_schema
+from ml_toolkit_core.tables.deltafiles import (
+    add_action,
+    is_table,
+    notes,
+    put_parquet,
+    replace_rows,
+)
 from ml_toolkit_core.tables.parts import Part, Split, Tally
 from ml_toolkit_core.tables.pinned import pinned_schema
 from ml_toolkit_core.tables.store import Store, join
@@ -50,12 +55,10 @@ class DeltaWriter:
 
     def write(self, split: Split, rows: pa.Table, tally: Tally) -> Part:
         """Write the rows as one file of the table's types."""
-        buffer = pa.BufferOutputStream()
-        pq.write_table(for_delta(rows, self.schema), buffer)
-        data = buffer.getvalue().to_pybytes()
         path = f"part-{split.index:06d}-{self.stem}-{secrets.token_hex(4)}.parquet"
-        self.store.create(join(self.output, path), [data])
-        return Part(split=split.index, path=path, bytes=len(data), tally=tally)
+        data = for_delta(rows, self.schema)
+        size = put_parquet(self.store, self.output, path, data)
+        return Part(split=split.index, path=path, bytes=size, tally=tally)
 
 
 @define(kw_only=True)
@@ -94,7 +97,7 @@ class DeltaSink:
         """Claim the table, fence older drivers and find what they published."""
         claim(self.store, self.order, self._list_uri)
         uri = self.order.output.uri
-        if self.store.is_folder(join(uri, "_delta_log")):
+        if is_table(self.store, uri):
             self._take_over(self.store.open_table(uri))
         else:
             try:
@@ -122,26 +125,21 @@ class DeltaSink:
         inputs = list(self.schema)[: len(pinned_schema(self.order.pin))]
         fields = failures.list_fields(column.name for column in inputs)
         schema = pa.schema([*inputs, *fields])
-        rows = pa.RecordBatchReader.from_batches(schema, self._failed_rows(schema))
-        self.store.overwrite_table(self._list_uri, rows)
+        replace_rows(self.store, self._list_uri, schema, self._failed_rows(schema))
         return self._list_uri
 
     def _take_over(self, table: DeltaTable) -> None:
-        self._commits = table.transaction_version(self.order.run_id) or 0
+        version = table.transaction_version(self.order.run_id)
+        if version is None:  # somebody made a table here after the claim
+            check(None, self.order.output, self.order.run_id, self.order.identity)
+            return
+        self._commits = version
         self._commit(table, ())
         self._table = table
 
     def _commit(self, table: DeltaTable, parts: Sequence[Part]) -> None:
-        now = int(time.time() * 1000)
         files = [
-            AddAction(
-                path=part.path,
-                size=part.bytes,
-                partition_values={},
-                modification_time=now,
-                data_change=True,
-                stats=json.dumps({"numRecords": part.tally.done}),
-            )
+            add_action(part.path, part.bytes, part.tally.done)
             for part in parts
             if part.tally.done
         ]
@@ -162,19 +160,13 @@ class DeltaSink:
         return CommitProperties(
             custom_metadata={_NOTE: json.dumps(note)},
             app_transactions=[Transaction(self.order.run_id, number)],
-            # delta-rs would write a lost race to create the table as version 1.
-            max_commit_retries=None if number else 0,
         )
 
     def _noted_parts(self) -> dict[int, Part]:
         """Return the published parts, as the history of the table notes them."""
-        notes = [
-            note
-            for entry in self._handle().history()
-            if _NOTE in entry
-            and (note := json.loads(entry[_NOTE]))["run_id"] == self.order.run_id
-        ]
-        numbers = sorted(note["commit"] for note in notes)
+        uri, run_id = self.order.output.uri, self.order.run_id
+        found = [n for n in notes(self.store, uri, _NOTE) if n["run_id"] == run_id]
+        numbers = sorted(note["commit"] for note in found)
         if numbers and numbers[-1] > self._commits:
             raise self._fenced()
         if numbers != list(range(self._commits + 1)):
@@ -184,7 +176,7 @@ class DeltaSink:
                 f"{self.order.run_id!r}, so nobody can say which rows are there; "
                 "run again with another run_id and another output_table"
             )
-        parts: list[Json] = [part for note in notes for part in note["parts"]]
+        parts: list[Json] = [part for note in found for part in note["parts"]]
         return {part["split"]: from_json(Part, part) for part in parts}
 
     def _remove_leftovers(self) -> None:

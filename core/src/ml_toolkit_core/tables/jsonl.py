@@ -28,6 +28,8 @@ from ml_toolkit_core.wire import Json
 
 #: Bad lines that a message lists; the others are counted.
 _LISTED: Final = 20
+#: First lines of a file that is one indented JSON document.
+_DOCUMENT_STARTS: Final = {b"[", b"{", b"[{"}
 
 
 @define
@@ -42,6 +44,7 @@ class JsonlScan:
     columns: dict[str, Kinds] = field(factory=dict, init=False)
     _faults: list[str] = field(factory=list, init=False)
     _more_faults: int = field(default=0, init=False)
+    _is_one_document: bool = field(default=False, init=False)
 
     def file(self, store: Store, root: str, path: str) -> int:
         """Read one file of the table and return its rows.
@@ -56,6 +59,8 @@ class JsonlScan:
             check_encoding(f"{self.name!r}{f', {path}' if path else ''}", handle)
             for number, line in lines(handle):
                 rows += 1
+                if rows == 1 and line.strip() in _DOCUMENT_STARTS:
+                    self._is_one_document = True
                 where = f"{path} line {number}" if path else f"line {number}"
                 try:
                     row = parse_strictly(line)
@@ -78,10 +83,16 @@ class JsonlScan:
         if self._faults:
             more = f" and {self._more_faults} more lines" if self._more_faults else ""
             count = len(self._faults) + self._more_faults
+            document = (
+                " It looks like one JSON document over many lines; for a list of "
+                "objects, jq -c '.[]' writes one per line."
+                if self._is_one_document
+                else ""
+            )
             raise RequestError(
                 f"{self.name!r}: {count} of its lines cannot be read: "
                 f"{'; '.join(self._faults)}{more}. Each line must be one JSON object; "
-                "mend or remove these lines"
+                f"mend or remove these lines.{document}"
             )
         if not self.columns:
             raise RequestError(

@@ -9,7 +9,7 @@ from typing import Final, Self
 import pyarrow as pa
 from attrs import define, field, frozen
 
-from ml_toolkit_core.errors import RunFenced
+from ml_toolkit_core.errors import RequestError, RunFenced
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables import failures
 from ml_toolkit_core.tables.claim import OWN_FOLDER, claim
@@ -103,7 +103,7 @@ class JsonlSink:
         """
         self._check_fence([part.split for part in parts])
         for part in parts:
-            path = _part_path(part.split)
+            path = self._part_path(part.split)
             try:
                 self.store.publish(self._uri(part.path), self._uri(path))
             except (FileExistsError, FileNotFoundError) as error:
@@ -139,14 +139,20 @@ class JsonlSink:
                     yield f"{{{joined}}}\n".encode()
 
     def _tally(self, path: str) -> Tally:
-        rows = [json.loads(line) for line in self._lines(path)]
-        return Tally(
-            done=len(rows),
-            failed=sum(row["error"] is not None for row in rows),
-            truncated=sum(row["finish_reason"] == "length" for row in rows),
-            prompt_tokens=sum(row["prompt_tokens"] or 0 for row in rows),
-            completion_tokens=sum(row["completion_tokens"] or 0 for row in rows),
-        )
+        try:
+            rows = [json.loads(line) for line in self._lines(path)]
+            return Tally(
+                done=len(rows),
+                failed=sum(row["error"] is not None for row in rows),
+                truncated=sum(row["finish_reason"] == "length" for row in rows),
+                prompt_tokens=sum(row["prompt_tokens"] or 0 for row in rows),
+                completion_tokens=sum(row["completion_tokens"] or 0 for row in rows),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise RequestError(
+                f"{self._uri(path)!r} is not as run_id={self.order.run_id!r} wrote it; "
+                "remove it to have its rows answered again"
+            ) from error
 
     def _lines(self, path: str) -> Iterator[bytes]:
         with self.store.open(self._uri(path)) as handle:
@@ -158,8 +164,14 @@ class JsonlSink:
         if driver.get("driver") != self._driver:
             raise self._fenced()
         for split in splits:
-            if self.store.stat(self._uri(_part_path(split))) is not None:
+            if self.store.stat(self._uri(self._part_path(split))) is not None:
                 raise self._fenced()
+
+    def _part_path(self, split: int) -> str:
+        """Return a name whose place among the others is that of the split."""
+        order = self.order
+        splits = sum(-(-file.rows // order.split_rows) for file in order.pin.files)
+        return f"part-{split:0{max(6, len(str(splits - 1)))}d}.jsonl"
 
     def _fenced(self) -> RunFenced:
         return RunFenced(
@@ -188,7 +200,3 @@ class JsonlSink:
     @property
     def _list_uri(self) -> str:
         return failures.list_uri(self.order.output.uri, TableFormat.JSONL)
-
-
-def _part_path(split: int) -> str:
-    return f"part-{split:06d}.jsonl"

@@ -73,6 +73,10 @@ def _number(value: float) -> str:
     return '"NaN"' if math.isnan(value) else f'"{"-" * (value < 0)}Infinity"'
 
 
+def _is_instant(kind: ArrowType) -> bool:
+    return types.is_timestamp(kind) and kind.tz is not None
+
+
 _SCALARS: Final[tuple[tuple[Callable[[ArrowType], bool], Encoder], ...]] = (
     (is_text, dumps),
     (types.is_integer, dumps),
@@ -81,6 +85,7 @@ _SCALARS: Final[tuple[tuple[Callable[[ArrowType], bool], Encoder], ...]] = (
     (types.is_floating, _number),
     (types.is_decimal, lambda value: f'"{value:f}"'),
     (types.is_date, lambda value: f'"{value.isoformat()}"'),
+    (_is_instant, lambda text: f'"{text.replace(" ", "T")}Z"'),
     (types.is_timestamp, lambda text: f'"{text.replace(" ", "T")}"'),
     (types.is_time, lambda text: f'"{text}"'),
     (is_bytes, lambda value: f'"{base64.b64encode(value).decode()}"'),
@@ -133,17 +138,18 @@ def _refuse(value: object) -> str:
 
 def _python_values(array: Array) -> list[Any]:
     """Return Python values, times as text: Python's own have no nanoseconds."""
-    for form in (_in_utc, _times_as_text):
+    for form in (_without_zone, _times_as_text):
         kind = form(array.type)
         if kind != array.type:
             array = array.cast(kind)
     return array.to_pylist()
 
 
-def _in_utc(kind: ArrowType) -> ArrowType:
-    if types.is_timestamp(kind) and kind.tz is not None:
-        return pa.timestamp(kind.unit, "UTC")
-    return rebuilt(kind, _in_utc)
+def _without_zone(kind: ArrowType) -> ArrowType:
+    # The cast gives the time in UTC, and needs no time zone database.
+    if _is_instant(kind):
+        return pa.timestamp(kind.unit)
+    return rebuilt(kind, _without_zone)
 
 
 def _times_as_text(kind: ArrowType) -> ArrowType:

@@ -1,7 +1,7 @@
 """Splits of the input and parts of the output: the units of work and publication."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 import pyarrow as pa
 from attrs import field, frozen
@@ -21,6 +21,10 @@ class RowError(ToolkitError):
         super().__init__(f"{kind}: {message}")
         self.kind = kind
         self.message = message
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        """Pickle by kind and message: replicas live in other processes."""
+        return type(self), (self.kind, self.message)
 
 
 @frozen(kw_only=True)

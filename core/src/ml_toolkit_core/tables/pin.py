@@ -46,6 +46,17 @@ def pin_table(
             is wrong.
     """
     store = store or store_for(location.uri)
+    try:
+        return _pin(store, location, text_columns)
+    except OSError as error:
+        raise RequestError(
+            f"input_table={location.name!r} cannot be read: {error.strerror or error}"
+        ) from error
+
+
+def _pin(
+    store: Store, location: TableLocation, text_columns: Iterable[str]
+) -> tuple[TableLocation, InputPin]:
     kind = location.format or _format(store, location)
     location = attrs.evolve(location, format=kind)
     if kind is TableFormat.DELTA:

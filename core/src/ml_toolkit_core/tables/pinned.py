@@ -1,6 +1,7 @@
 """The pinned files of a table: how they are cut into splits, checked and opened."""
 
 import base64
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import BinaryIO
@@ -75,18 +76,25 @@ class PinnedFiles:
         """Group splits, which come in order, by file."""
         return groupby(splits, key=lambda split: split.file)
 
-    def open(self, number: int) -> BinaryIO:
+    @contextlib.contextmanager
+    def open(self, number: int) -> Iterator[BinaryIO]:
         """Open a file for reading.
 
         Raises:
-            RequestError: When it is not what was pinned.
+            RequestError: When it is not what was pinned, or turns out to be broken.
         """
         pinned = self.pin.files[number]
-        uri = self._uri(number)
+        uri = place(self.location.uri, pinned.path)
         found = self.store.stat(uri)
         if found is None or (found.bytes, found.etag) != (pinned.bytes, pinned.etag):
             raise self.changed(number)
-        return self.store.open(uri)
+        try:
+            with self.store.open(uri) as handle:
+                yield handle
+        except (pa.ArrowException, OSError) as error:
+            raise RequestError(
+                f"{self.location.name!r}: {uri!r} cannot be read to its end: {error}"
+            ) from error
 
     def changed(self, number: int) -> RequestError:
         """Return the error to raise when a file is not what was pinned."""
@@ -96,6 +104,3 @@ class PinnedFiles:
             "has changed since the run was planned; rows that are answered already "
             "would not match the rest. Put the old file back, or start a new run"
         )
-
-    def _uri(self, number: int) -> str:
-        return place(self.location.uri, self.pin.files[number].path)

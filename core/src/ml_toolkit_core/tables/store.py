@@ -6,14 +6,13 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 import pyarrow as pa
 from attrs import frozen
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
-from deltalake import write_deltalake as _write_deltalake
 from deltalake.transaction import AddAction
 
 from ml_toolkit_core.errors import RequestError
@@ -26,8 +25,8 @@ from ml_toolkit_core.tables.durable import (
 from ml_toolkit_core.wire import Json
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-#: delta-rs decodes these in paths, in whatever form it gets them.
-_PERCENT: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+#: delta-rs takes these in paths for other characters, in whatever form it gets them.
+_MISREAD: Final = re.compile(r"%[0-9A-Fa-f]{2}|\\")
 #: Published parts are found in the history, so our own commits never shorten it.
 _KEEP_HISTORY: Final = PostCommitHookProperties(cleanup_expired_logs=False)
 
@@ -107,17 +106,25 @@ class Store(Protocol):
         """Bring a handle to the table's newest version."""
 
     def commit_files(
-        self, table: DeltaTable, files: list[AddAction], commit: CommitProperties
+        self,
+        table: DeltaTable,
+        files: Sequence[AddAction],
+        commit: CommitProperties,
+        *,
+        replace: bool = False,
     ) -> None:
         """Add written files to a table in one commit; the handle stays as it is.
+
+        Args:
+            table: A handle.
+            files: Files that lie in the table's folder.
+            commit: What the commit carries.
+            replace: Whether the rows that are there go, in the same commit.
 
         Raises:
             CommitFailedError: When one of the commit's applications has committed
                 since the handle was refreshed.
         """
-
-    def overwrite_table(self, uri: str, rows: pa.RecordBatchReader) -> None:
-        """Make a Delta table of exactly these rows and columns."""
 
 
 class LocalStore:
@@ -194,33 +201,34 @@ class LocalStore:
         """Write the first commit."""
         path = _table_path(uri)
         make_folder(path)
-        return DeltaTable.create(path, schema, mode="error", commit_properties=commit)
+        once = CommitProperties(
+            custom_metadata=commit.custom_metadata,
+            app_transactions=commit.app_transactions,
+            # When it loses a race to create the table, delta-rs would try again, and
+            # succeed with version 1.
+            max_commit_retries=0,
+        )
+        return DeltaTable.create(path, schema, mode="error", commit_properties=once)
 
     def refresh_table(self, table: DeltaTable) -> None:
         """Read the commits that came since."""
         table.update_incremental()
 
     def commit_files(
-        self, table: DeltaTable, files: list[AddAction], commit: CommitProperties
+        self,
+        table: DeltaTable,
+        files: Sequence[AddAction],
+        commit: CommitProperties,
+        *,
+        replace: bool = False,
     ) -> None:
         """Write the next commit."""
         table.create_write_transaction(
             [*files],
-            mode="append",
+            mode="overwrite" if replace else "append",
             schema=table.schema(),
             commit_properties=commit,
             post_commithook_properties=_KEEP_HISTORY,
-        )
-
-    def overwrite_table(self, uri: str, rows: pa.RecordBatchReader) -> None:
-        """Write files and a commit that replaces all others."""
-        path = _table_path(uri)
-        make_folder(path)
-        _write_deltalake(
-            path,
-            rows,
-            mode="overwrite",
-            schema_mode="overwrite",
         )
 
 
@@ -264,9 +272,9 @@ def read_json(store: Store, uri: str) -> Mapping[str, Json] | None:
 
 
 def _table_path(uri: str) -> Path:
-    if _PERCENT.search(uri):
+    if _MISREAD.search(uri):
         raise RequestError(
-            f"{uri!r}: the Delta library takes {_PERCENT.findall(uri)[0]!r} in a path "
+            f"{uri!r}: the Delta library takes {_MISREAD.findall(uri)[0]!r} in a path "
             "for another character; rename the folder, or use another format"
         )
     return Path(uri)

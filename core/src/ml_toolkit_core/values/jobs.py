@@ -115,14 +115,21 @@ class JobStatus:
 
     Args:
         state: Where the job stands.
-        attempt: Counts the platform's retries from 1.
+        attempt: Counts submits and the platform's own retries, from 1.
+        retries: How many of them the platform made of the last submit.
         message: The platform's words, for people.
+        run_id: The job's run, where the platform keeps it.
+        ledger_uri: The run's own folder, likewise: so that a machine which did not
+            submit the job can attach to it.
         progress: Joined by dispatch; None is "progress unknown".
     """
 
     state: JobState
     attempt: int = field(default=1, validator=ge(1))
+    retries: int = field(default=0, validator=ge(0))
     message: str = ""
+    run_id: str | None = None
+    ledger_uri: str | None = None
     progress: Progress | None = None
 
 

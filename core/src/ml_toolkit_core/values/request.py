@@ -33,6 +33,11 @@ class Prompts:
             or as JSON text of such a list.
         prompt_template: Text with ``{column}`` fields, filled from each row.
         system_prompt: Put before every chat that does not bring its own.
+        tools_column: The tools of each chat, as a list of OpenAI's tool objects or as
+            JSON text of such a list; null is no tools.
+        sampling_params_column: Sampling parameters of each row, as a struct or as JSON
+            text of an object; they win over those of the run, and null keys are not
+            given.
 
     When none of the first three is given, a column called ``prompt`` or
     ``messages`` is found by name.
@@ -43,6 +48,10 @@ class Prompts:
     prompt_template: str | None = field(default=None, validator=optional(min_len(1)))
     system_prompt: str | None = field(
         default=None, validator=optional(instance_of(str))
+    )
+    tools_column: str | None = field(default=None, validator=optional(min_len(1)))
+    sampling_params_column: str | None = field(
+        default=None, validator=optional(min_len(1))
     )
 
     def __attrs_post_init__(self) -> None:
@@ -56,6 +65,19 @@ class Prompts:
                 f"{' and '.join(f'{k}={v!r}' for k, v in given.items())} say twice "
                 "what to ask; pass one of them"
             )
+
+
+def _replicas(given: object) -> object:
+    return int(given) if isinstance(given, str) and given.isdecimal() else given
+
+
+def _check_replicas(_request: object, _field: object, given: object) -> None:
+    is_count = isinstance(given, int) and not isinstance(given, bool) and given >= 1
+    if not is_count and given not in {"throughput", "depth"}:
+        raise RequestError(
+            f"replicas={given!r} must be 'throughput', 'depth' or a number of at "
+            "least 1"
+        )
 
 
 @frozen(kw_only=True)
@@ -75,6 +97,9 @@ class InferenceRequest:
         sampling_params: vLLM's ``SamplingParams`` by name.
         engine_kwargs: vLLM's ``EngineArgs`` by name.
         output_column: Where the answer goes.
+        replicas: ``throughput``, as many copies of the model as is best for it;
+            ``depth``, one over all the GPUs; or that many.
+        limit: Rows at most, counted from the input's first; at least 1.
         run_id: The same id again resumes; a fresh one when None.
         engine_timeout_s: Seconds without a sign of life after which an engine counts
             as hung.
@@ -93,9 +118,15 @@ class InferenceRequest:
     prompts: Prompts = Prompts()
     sampling_params: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     engine_kwargs: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
+    replicas: str | int = field(
+        default="throughput", converter=_replicas, validator=_check_replicas
+    )
     input_format: str | None = None
     output_format: str | None = None
     output_column: str = field(default="generated_text", validator=min_len(1))
+    limit: int | None = field(
+        default=None, validator=optional([instance_of(int), ge(1)])
+    )
     write_mode: WriteMode = WriteMode.ERROR
     run_id: str | None = field(
         default=None, validator=optional(matches_re(RUN_ID_PATTERN))

@@ -45,14 +45,16 @@ class Tokens:
             RowError: When the model cannot take it.
         """
         if request.messages is not None:
-            ids = self._encode(self._render(request.messages), special=False)
+            ids = self._encode(
+                self._render(request.messages, request.tools), special=False
+            )
         elif not self.has_chat_template:
             ids = self._one_start(self._encode(request.prompt, special=True))
         elif str(request.prompt).startswith(self._openings):
             ids = self._one_start(self._encode(request.prompt, special=False))
         else:
             chat = ({"role": "user", "content": request.prompt},)
-            ids = self._encode(self._render(chat), special=False)
+            ids = self._encode(self._render(chat, None), special=False)
         if not ids:
             raise RowError("prompt_empty", "the prompt has no tokens")
         if len(ids) >= self.max_model_len:
@@ -63,7 +65,11 @@ class Tokens:
             )
         return ids
 
-    def _render(self, messages: Sequence[Mapping[str, Json]]) -> str:
+    def _render(
+        self,
+        messages: Sequence[Mapping[str, Json]],
+        tools: Sequence[Mapping[str, Json]] | None,
+    ) -> str:
         if not self.has_chat_template:
             raise RowError(
                 "messages_invalid",
@@ -79,6 +85,7 @@ class Tokens:
             return str(
                 self.tokenizer.apply_chat_template(
                     chat,
+                    tools=None if tools is None else list(tools),
                     tokenize=False,
                     add_generation_prompt=not goes_on,
                     continue_final_message=goes_on,

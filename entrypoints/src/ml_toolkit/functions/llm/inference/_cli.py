@@ -58,19 +58,25 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     messages_column: Annotated[str | None, _text("The column of chats.")] = None,
     prompt_template: Annotated[str | None, _text("Text with {column} fields.")] = None,
     system_prompt: Annotated[str | None, _text("Put before every chat.")] = None,
+    tools_column: Annotated[str | None, _text("The tools of each chat.")] = None,
     sampling_params: Annotated[
         str | None, _text("""vLLM's SamplingParams as JSON: '{"max_tokens": 16}'.""")
+    ] = None,
+    sampling_params_column: Annotated[
+        str | None, _text("The sampling parameters of each row.")
     ] = None,
     engine_kwargs: Annotated[str | None, _text("vLLM's EngineArgs as JSON.")] = None,
     input_format: Annotated[str | None, _text("jsonl, parquet or delta.")] = None,
     output_format: Annotated[str | None, _text("delta or jsonl.")] = None,
     output_column: Annotated[str, _text("Where the answer goes.")] = "generated_text",
+    limit: Annotated[int | None, _text("Rows at most, from the first.")] = None,
     write_mode: Annotated[
         str, _text("What to do with an output that exists.")
     ] = "error",
     run_id: Annotated[
         str | None, _text("The same again goes on with that run.")
     ] = None,
+    replicas: Annotated[str, _text("throughput, depth or a number.")] = "throughput",
     engine_timeout_s: Annotated[
         float, _text("Silence after which an engine hangs.")
     ] = 600,

@@ -1,5 +1,6 @@
 """The one call."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, Final, Literal, overload
 
@@ -39,13 +40,17 @@ def run_inference(
     messages_column: str | None = ...,
     prompt_template: str | None = ...,
     system_prompt: str | None = ...,
+    tools_column: str | None = ...,
     sampling_params: Mapping[str, object] | None = ...,
+    sampling_params_column: str | None = ...,
     engine_kwargs: Mapping[str, object] | None = ...,
     input_format: str | None = ...,
     output_format: str | None = ...,
     output_column: str = ...,
+    limit: int | None = ...,
     write_mode: str = ...,
     run_id: str | None = ...,
+    replicas: str | int = ...,
     engine_timeout_s: float = ...,
     unreachable_after_s: float = ...,
     timeout_s: float | None = ...,
@@ -72,13 +77,17 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     messages_column: str | None = None,
     prompt_template: str | None = None,
     system_prompt: str | None = None,
+    tools_column: str | None = None,
     sampling_params: Mapping[str, object] | None = None,
+    sampling_params_column: str | None = None,
     engine_kwargs: Mapping[str, object] | None = None,
     input_format: str | None = None,
     output_format: str | None = None,
     output_column: str = "generated_text",
+    limit: int | None = None,
     write_mode: str = "error",
     run_id: str | None = None,
+    replicas: str | int = "throughput",
     engine_timeout_s: float = 600.0,
     unreachable_after_s: float = 1800.0,
     timeout_s: float | None = None,
@@ -109,17 +118,23 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         messages_column: The column of chats that asks (``messages`` by name).
         prompt_template: Text with ``{column}`` fields that asks.
         system_prompt: Put before every chat that brings none.
+        tools_column: The tools of each chat, as OpenAI's tool objects or JSON text.
         sampling_params: vLLM's ``SamplingParams`` by name. ``max_tokens`` is 256 when
             it is not given.
+        sampling_params_column: Those of each row, as a struct or JSON text; they win
+            over those of the run.
         engine_kwargs: vLLM's ``EngineArgs`` by name.
         input_format: ``jsonl``, ``parquet`` or ``delta``, where the name does not say.
         output_format: ``delta`` or ``jsonl``.
         output_column: Where the answer goes, after the input's columns and before
             ``error``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens``.
+        limit: Rows at most, counted from the input's first.
         write_mode: ``error``: never touch an output that is there, but go on with one
             that this ``run_id`` made.
         run_id: A name for the run. The same call with the same name asks only for
             rows that are not published yet.
+        replicas: ``throughput``, as many copies of the model as is best for it;
+            ``depth``, one over all the GPUs; or that many.
         engine_timeout_s: Seconds without a sign of life after which an engine counts
             as hung.
         unreachable_after_s: Seconds that a silent platform is ridden out.
@@ -167,20 +182,25 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
                 messages_column=messages_column,
                 prompt_template=prompt_template,
                 system_prompt=system_prompt,
+                tools_column=tools_column,
+                sampling_params_column=sampling_params_column,
             ),
             sampling_params=sampling_params or {},
             engine_kwargs=engine_kwargs or {},
             input_format=input_format,
             output_format=output_format,
             output_column=output_column,
+            limit=limit,
             write_mode=_write_mode(write_mode),
             run_id=run_id,
+            replicas=replicas,
             engine_timeout_s=engine_timeout_s,
             backend_options=options,
         )
     except (TypeError, ValueError) as error:
         raise RequestError(str(error.args[0])) from error
-    plan = dispatch.prepare(request, _BACKENDS)
+    arguments = inspect.signature(run_inference).parameters
+    plan = dispatch.prepare(request, _BACKENDS, arguments=arguments)
     if dry_run:
         return plan
     job = dispatch.submit(plan, _BACKENDS)
