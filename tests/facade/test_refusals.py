@@ -33,7 +33,7 @@ def call(jsonl, tmp_path, home):
     [
         ({"compute_type": "lokal"}, "compute_type='lokal' .*Did you mean 'local'"),
         ({"compute_type": "Local!"}, "'compute_type' must match"),
-        ({"compute_type": "anyscale"}, "'anyscale' cannot run jobs in this version"),
+        ({"compute_type": "anyscale"}, "'anyscale' needs both.* h100 with 8, 16, 32"),
         (
             {"compute_type": "databricks"},
             "'databricks' cannot run jobs in this version",

@@ -96,7 +96,12 @@ class InferencePlan:
             ("output", f"{pinned.output.uri} ({pinned.output.format})"),
             ("answer", f"column {request.output_column!r}"),
             ("compute", f"{request.compute_type}: {target.name}"),
-            ("replicas", f"{replicas.replicas} x {per_replica}, {parallel}"),
+            (
+                "replicas",
+                "planned on the far side"
+                if replicas.on_far_side
+                else f"{replicas.replicas} x {per_replica}, {parallel}",
+            ),
             ("executor", request.executor),
             *([("limit", f"{request.limit:,} rows")] if request.limit else []),
             ("splits", f"of up to {self.split_rows:,} rows, each published once"),

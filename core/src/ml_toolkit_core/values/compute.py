@@ -51,6 +51,8 @@ class ReplicaPlan:
         tensor_parallel_size: GPUs that share one layer.
         pipeline_parallel_size: Groups of layers.
         cpus_per_replica: Cores of one replica, where there are no GPUs.
+        on_far_side: Nobody here knows the machines: the far side plans again, from
+            what it finds.
         reasons: Why, in sentences.
     """
 
@@ -59,6 +61,7 @@ class ReplicaPlan:
     pipeline_parallel_size: int = field(default=1, validator=ge(1))
     gpus_per_replica: int = field(default=0, validator=ge(0))
     cpus_per_replica: int | None = field(default=None, validator=optional(ge(1)))
+    on_far_side: bool = False
     reasons: tuple[str, ...] = ()
 
 
