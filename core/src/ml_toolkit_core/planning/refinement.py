@@ -24,6 +24,8 @@ from ml_toolkit_core.planning.pool import Pattern, Pool
 
 #: Pools in bytes mode with more kinds than this are refined coarsely, with so many.
 _MOST_KINDS, _COARSE_KINDS = 2_000, 300
+#: Steps of the simplex method in a dive.
+_DIVE_STEPS = 8_000
 #: Pipelines with more layers times kinds than this are not refined.
 _MOST_CELLS = 5_000_000
 #: With more kinds or groups than this the dive is the last try for more groups.
@@ -98,7 +100,8 @@ def dive(master: Master, deadline: float | None) -> list[Pattern]:
     """Return whole groups by fixing the whole parts and solving what is left."""
     left = master.pool.counts
     fixed: list[Pattern] = []
-    while not late(deadline):
+    last = master.steps + _DIVE_STEPS
+    while not late(deadline) and master.steps < last:
         relaxed = master.grow()
         if relaxed.value < 1 - EPSILON:
             break
