@@ -21,8 +21,8 @@ EPSILON = 1e-6
 #: Rounds of new groups for the bound, and for each step of a dive.
 _ROUNDS, _DIVE_ROUNDS = 400, 15
 _INERTIA = 0.7
-#: Work of a proof: rounds times kinds.
-_PROOF_WORK = 60_000
+#: Work of a proof: rounds times kinds, and steps of the simplex method.
+_PROOF_WORK, _PROOF_STEPS = 60_000, 8_000
 #: Nodes of a search for whole groups.
 _NODES = 200
 #: Prices this little below a whole number are that number.
@@ -62,6 +62,7 @@ class Master:
         self.pool = pool
         self.patterns: list[Pattern] = []
         self.proof = PriceProof(bound=most, prices=(), cost=0)
+        self.steps = 0
         self._known: set[Pattern] = set()
         self._pricing = pricing_of(pool)
         self._solver = _solver()
@@ -87,6 +88,7 @@ class Master:
     def solve(self) -> Relaxed:
         """Return the best fractional plan over the groups known."""
         self._solver.run()
+        self.steps += self._solver.getInfo().simplex_iteration_count
         solution = self._solver.getSolution()
         return Relaxed(
             value=-self._solver.getObjectiveValue(),
@@ -102,6 +104,8 @@ class Master:
         for _ in range(min(_ROUNDS, _PROOF_WORK // len(self.pool.kinds))):
             hopeless = relaxed.value > self.proof.bound - EPSILON
             if self.proof.bound <= enough or hopeless or late(deadline):
+                break
+            if self.steps > _PROOF_STEPS:
                 break
             # Prices jump from round to round; a running mean needs far fewer rounds.
             steady = _INERTIA * steady + (1 - _INERTIA) * relaxed.prices

@@ -1,7 +1,6 @@
 """One replica laid out: which worker is which stage, and how many layers it holds."""
 
 from collections.abc import Sequence
-from heapq import heapify, heapreplace
 
 from ml_toolkit_core.planning.pool import capacity
 from ml_toolkit_core.planning.values import Demand, Replica
@@ -63,7 +62,7 @@ def _split(demand: Demand, workers: Sequence[int]) -> tuple[int, ...] | None:
     """Return the layers of each stage, so that the tightest has most room per layer.
 
     The stage with the least room per layer sets how long the contexts of the whole
-    pipeline can be, so the next layer goes where most room per layer stays.
+    pipeline can be.
     """
     each = demand.layer_bytes + demand.kv_bytes_per_layer
     free = [demand.worker_vram[worker] - demand.reserve_bytes for worker in workers]
@@ -71,12 +70,24 @@ def _split(demand: Demand, workers: Sequence[int]) -> tuple[int, ...] | None:
     free[-1] -= demand.head_bytes
     if min(free) < each or sum(room // each for room in free) < demand.n_layers:
         return None
-    layers = [1] * len(workers)
-    roomiest = [(-(room - 2 * each) // 2, stage) for stage, room in enumerate(free)]
-    heapify(roomiest)
-    for _ in range(demand.n_layers - len(workers)):
-        _, stage = roomiest[0]
-        layers[stage] += 1
-        more = layers[stage] + 1
-        heapreplace(roomiest, (-((free[stage] - more * each) // more), stage))
+
+    def with_room(room: int) -> list[int]:
+        """Return how many layers each stage holds with so much room beside each."""
+        return [max(1, held // (each + room)) for held in free]
+
+    low, high = 0, max(free)
+    while low < high:
+        room = (low + high + 1) // 2
+        enough = sum(with_room(room)) >= demand.n_layers
+        low, high = (room, high) if enough else (low, room - 1)
+    layers, fewer = with_room(low), with_room(low + 1)
+    # One byte more room would be too much; until then the tightest stages give.
+    excess = sum(layers) - demand.n_layers
+    tightest = [
+        held - count * (each + low) for held, count in zip(free, layers, strict=True)
+    ]
+    for stage in sorted(range(len(free)), key=tightest.__getitem__):
+        given = min(excess, layers[stage] - fewer[stage])
+        layers[stage] -= given
+        excess -= given
     return tuple(layers)

@@ -84,6 +84,36 @@ class Pool:
             flat=all(len(set(places)) == 1 for places in groups),
         )
 
+    def coarsened(self, most: int, *, up: bool) -> tuple["Pool", list[int]]:
+        """Return a pool with about ``most`` kinds, for bytes mode.
+
+        Kinds of neighbouring sizes become one that holds what the largest of them
+        holds, so that a bound of that pool is one of this too; or what the smallest
+        holds, so that its groups are groups here too.
+
+        Returns:
+            The pool, and for each kind here its kind there.
+        """
+        share = -(-sum(self.counts) // most)
+        merged: list[list[Kind]] = []
+        where = []
+        workers = share
+        for kind in self.kinds:
+            if workers >= share:
+                merged.append([])
+                workers = 0
+            merged[-1].append(kind)
+            workers += len(kind.workers)
+            where.append(len(merged) - 1)
+        kinds = tuple(
+            attrs.evolve(
+                kinds[0 if up else -1],
+                workers=tuple(worker for kind in kinds for worker in kind.workers),
+            )
+            for kinds in merged
+        )
+        return attrs.evolve(self, kinds=kinds), where
+
     @property
     def counts(self) -> list[int]:
         """How many workers there are of each kind."""

@@ -20,8 +20,9 @@ Ints = npt.NDArray[np.int64]
 _COLUMNS, _BYTES_COLUMNS = 60, 15
 #: More than any cost in a table, and far from the end of 64 bits.
 _NEVER = 1 << 60
-#: Cells of a table by cost; beyond it no new groups are looked for.
-_CELLS = 60_000_000
+#: Cells of one table by cost, and of all tables for a pool; beyond them no new groups
+#: are looked for.
+_CELLS, _ALL_CELLS = 60_000_000, 800_000_000
 
 
 class Pricing(Protocol):
@@ -111,12 +112,15 @@ class BytesPricing:
         self._slots = min(pool.cap, -(-pool.need // smallest))
         # Where no group is as large as the cap, workers need not be counted.
         self._counted = self._slots if self._slots == pool.cap else 1
+        self._cells_left = _ALL_CELLS
 
     def cheapest(self, prices: Ints, unit: int) -> tuple[list[Pattern], int]:
         """Return groups of different costs below ``unit``, and the least cost."""
         items = self._items(prices, unit)
-        if len(items) * self._counted * unit > _CELLS:
+        cells = len(items) * self._counted * unit
+        if cells > min(_CELLS, self._cells_left):
             return [], 0
+        self._cells_left -= cells
         table, taken = self._table(items, prices, unit)
         costs = np.flatnonzero(table >= self._need)
         if not len(costs):

@@ -8,6 +8,7 @@ deadline, if there is one, ends the search early.
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import attrs
 import numpy as np
 
 from ml_toolkit_core.planning import cover
@@ -21,8 +22,12 @@ from ml_toolkit_core.planning.milp import (
 )
 from ml_toolkit_core.planning.pool import Pattern, Pool
 
-#: With more kinds than this nothing is refined.
-_MOST_KINDS = 2_000
+#: Pools in bytes mode with more kinds than this are refined coarsely, with so many.
+_MOST_KINDS, _COARSE_KINDS = 2_000, 300
+#: Steps of the simplex method in a dive.
+_DIVE_STEPS = 8_000
+#: Pipelines with more layers times kinds than this are not refined.
+_MOST_CELLS = 5_000_000
 #: With more kinds or groups than this the dive is the last try for more groups.
 _WHOLE_KINDS, _WHOLE_PATTERNS = 150, 2_000
 
@@ -44,26 +49,59 @@ def improved(
         deadline: When to stop, on the monotonic clock.
     """
     best = list(groups)
+    if not pool.flat and pool.need * len(pool.kinds) > _MOST_CELLS:
+        return best, PriceProof(bound=most_groups, prices=(), cost=0)
+    if pool.flat and len(pool.kinds) > _MOST_KINDS:
+        return _coarsely(pool, best, most_groups, deadline)
     master = Master(pool, [*groups, *(listed or ())], most_groups)
-    small = len(pool.kinds) <= _MOST_KINDS
-    if small:
-        master.prove(len(best), deadline)
-    if small and len(best) < master.proof.bound:
-        dived = [list(group) for group in dive(master, deadline)]
-        left = cover.left_over(pool.counts, dived)
-        dived += cover.best_of_many(pool, left, master.proof.bound - len(dived))
-        best = max(best, [tuple(sorted(group)) for group in dived], key=len)
+    master.prove(len(best), deadline)
+    if len(best) < master.proof.bound:
+        dived = _completed(pool, dive(master, deadline), master.proof.bound)
+        best = max(best, dived, key=len)
     few = len(pool.kinds) <= _WHOLE_KINDS and len(master.patterns) <= _WHOLE_PATTERNS
     if few and len(best) < master.proof.bound:
         best = max(best, most(pool, master.patterns, deadline), key=len)
     return best, master.proof
 
 
+def _coarsely(
+    pool: Pool, groups: list[Pattern], most_groups: int, deadline: float | None
+) -> tuple[list[Pattern], PriceProof]:
+    """Return what :func:`improved` does, from pools with fewer kinds."""
+    upper, where = pool.coarsened(_COARSE_KINDS, up=True)
+    master = Master(upper, (), most_groups)
+    master.prove(len(groups), deadline)
+    proof = master.proof
+    if proof.prices:
+        prices = tuple(proof.prices[there] for there in where)
+        proof = attrs.evolve(proof, prices=prices)
+    lower, where = pool.coarsened(_COARSE_KINDS, up=False)
+    queues: list[list[int]] = [[] for _ in lower.kinds]
+    for kind, there in enumerate(where):
+        queues[there] += [kind] * len(pool.kinds[kind].workers)
+    start = cover.fill(lower, lower.counts, small_first=False)
+    coarse = Master(lower, [tuple(sorted(group)) for group in start], proof.bound)
+    dived = dive(coarse, deadline) if len(groups) < proof.bound else []
+    fine = [tuple(queues[kind].pop() for kind in group) for group in dived]
+    return max(groups, _completed(pool, fine, proof.bound), key=len), proof
+
+
+def _completed(pool: Pool, groups: list[Pattern], bound: int) -> list[Pattern]:
+    """Return the groups and what can be made of the workers that they leave."""
+    left = cover.left_over(pool.counts, groups)
+    more = cover.best_of_many(pool, left, bound - len(groups))
+    every = [list(group) for group in (*groups, *more)]
+    if len(every) < bound:
+        every = cover.harvested(pool, pool.counts, every)
+    return [tuple(sorted(group)) for group in every[:bound]]
+
+
 def dive(master: Master, deadline: float | None) -> list[Pattern]:
     """Return whole groups by fixing the whole parts and solving what is left."""
     left = master.pool.counts
     fixed: list[Pattern] = []
-    while not late(deadline):
+    last = master.steps + _DIVE_STEPS
+    while not late(deadline) and master.steps < last:
         relaxed = master.grow()
         if relaxed.value < 1 - EPSILON:
             break
