@@ -320,7 +320,8 @@ def test_nothing_of_ours_is_installed_where_the_job_runs(image):
     python = f"{image.partition(':')[0]}/python"
     script = (
         "import importlib.metadata as m, importlib.util as u\n"
-        "print([d.name for d in m.distributions() if d.name.startswith('ml-toolkit')])\n"
+        "names = [d.name for d in m.distributions()]\n"
+        "print([name for name in names if name.startswith('ml-toolkit')])\n"
         "print(u.find_spec('ml_toolkit_core'), u.find_spec('pyarrow') is None)"
     )
 
