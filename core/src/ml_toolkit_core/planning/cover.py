@@ -18,7 +18,7 @@ Group = list[int]
 #: How many candidates are tried where embedding or head spoil the first guess.
 _LOOK_AHEAD = 4
 #: Rounds of the local search, and pairs of workers looked at by an evening-out.
-_HARVESTS, _EXCHANGES = 4, 3_000_000
+_HARVESTS, _EXCHANGES = 4, 1_500_000
 #: Exchanges for balance, and exchanges weighed for each.
 _BALANCINGS = 300
 
