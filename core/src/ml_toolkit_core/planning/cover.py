@@ -126,7 +126,7 @@ def evened(pool: Pool, groups: list[Group]) -> bool:
     """Exchange members in place until no group is short; return whether it worked.
 
     A short group takes a larger worker of a group that can spare the difference.
-    Bytes mode only, where amounts simply add up.
+    Only where amounts simply add up.
     """
     if not pool.flat:
         return all(map(pool.holds, groups))

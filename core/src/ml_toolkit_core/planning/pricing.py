@@ -42,7 +42,7 @@ class Pricing(Protocol):
 
 def pricing_of(pool: Pool) -> Pricing:
     """Return the way to price that suits the pool."""
-    return BytesPricing(pool) if pool.flat else StagePricing(pool)
+    return StagePricing(pool) if pool.layered else BytesPricing(pool)
 
 
 class StagePricing:

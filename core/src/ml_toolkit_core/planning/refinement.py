@@ -49,9 +49,9 @@ def improved(
         deadline: When to stop, on the monotonic clock.
     """
     best = list(groups)
-    if not pool.flat and pool.need * len(pool.kinds) > _MOST_CELLS:
+    if pool.layered and pool.need * len(pool.kinds) > _MOST_CELLS:
         return best, PriceProof(bound=most_groups, prices=(), cost=0)
-    if pool.flat and len(pool.kinds) > _MOST_KINDS:
+    if not pool.layered and len(pool.kinds) > _MOST_KINDS:
         return _coarsely(pool, best, most_groups, deadline)
     master = Master(pool, [*groups, *(listed or ())], most_groups)
     master.prove(len(best), deadline)
