@@ -57,7 +57,7 @@ def twin(make_twin):
 @pytest.fixture
 def quiet_twin(make_twin):
     """Return a twin that makes jobs and leaves them PENDING."""
-    return make_twin(execute=False)
+    return make_twin(mode="hold")
 
 
 ROWS = [{"id": i, "prompt": f"question {i}"} for i in range(40)]

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import deltalake
+import pyarrow as pa
 import pytest
 from emulators.anyscale import TOKEN
 
@@ -16,6 +18,7 @@ from ml_toolkit.functions.llm.inference import (
     JobError,
     JobState,
     attach,
+    run_inference,
 )
 from ml_toolkit_anyscale import backend
 from ml_toolkit_anyscale.orphans import find_orphans
@@ -59,6 +62,38 @@ def test_the_override_takes_another_config_and_the_same_route(ask, twin):
     for job in twin.jobs:
         assert (job.tags["job_kind"], job.tags["team"]) == ("backfill", "yoda")
         assert (job.queue, job.priority) == ("yoda", 60)
+
+
+def test_the_documented_override_as_written_makes_two_jobs(make_twin, tmp_path):
+    """With the default executor; the far side only pretends to run it."""
+    twin = make_twin(mode="pretend")
+    model = tmp_path / "home/warehouse/cat/sch/model"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    rows = pa.table({"prompt": ["a", "b"]})
+    deltalake.write_deltalake(tmp_path / "home/warehouse/cat/sch/input", rows)
+
+    run_inference(
+        *("cat.sch.input", "cat.sch.model", "cat.sch.output"),
+        compute_type="anyscale",
+        gpu_type="h100",
+        num_gpus=16,
+    )
+    run_inference(
+        *("cat.sch.input", "cat.sch.model", "cat.sch.output"),
+        compute_type="anyscale",
+        gpu_type="h100",
+        num_gpus=16,
+        anyscale_compute_config=AnyscaleComputeConfig.H100_CPU_HEAD_2GPU,
+    )
+
+    assert [job.config["compute_config_id"] for job in twin.jobs] == [
+        "cpt_h100-two-nodes_1",
+        "cpt_h100-cpu-head-2gpu_1",
+    ]
+    assert [(job.queue, job.priority) for job in twin.jobs] == [
+        ("shared-fallback", 10)
+    ] * 2
 
 
 @pytest.mark.parametrize("kind", [None, *AnyscaleJobKind])
@@ -155,7 +190,7 @@ def test_a_killed_run_is_tried_again_and_goes_on(
 
 
 def test_a_retry_in_progress_is_shown_as_one(ask, make_twin):
-    twin = make_twin(execute=False)
+    twin = make_twin(mode="hold")
     job = ask(wait=False)
     made = twin.jobs[0]
     twin.plane.add_run(made)
@@ -196,6 +231,17 @@ def test_a_queued_job_is_cancelled_at_once(ask, quiet_twin):
 
     assert job.cancel().state is JobState.CANCELLED
     assert quiet_twin.jobs[0].state == "TERMINATED"
+
+
+def test_one_line_of_the_log_says_queue_and_priority(ask, quiet_twin, caplog):
+    caplog.set_level(logging.INFO)
+
+    ask(wait=False, run_id="night", anyscale_job_kind="training", anyscale_team="yoda")
+
+    (line,) = [r.getMessage() for r in caplog.records if "route:" in r.getMessage()]
+    assert line.startswith("run_id=night route: queue 'yoda', priority 20: rule 8 of")
+    (made,) = [r.getMessage() for r in caplog.records if "submitted" in r.getMessage()]
+    assert f"job_id={quiet_twin.jobs[0].id} compute_config=h100-two-nodes" in made
 
 
 def test_the_log_of_the_last_run_is_read(ask, twin):

@@ -55,6 +55,7 @@ def lint(house):
             "The executor reaches",
         ),
         ("ml_toolkit_anyscale/catalog.py", "import anyscale", "Catalog and routing"),
+        ("ml_toolkit_anyscale/backend.py", "import anyscale", "One module imports"),
     ],
 )
 def test_a_planted_breach_breaks_its_contract(house, module, breach, contract):

@@ -83,7 +83,6 @@ class Cluster:
         for left in range(job.config.get("max_retries", 1), -1, -1):
             if job.stop.is_set():
                 break
-            self._changed(job, "RUNNING")
             code = self._run(job)
             if job.stop.is_set():
                 break
@@ -113,7 +112,9 @@ class Cluster:
         job.runs.append(run)
         environment = job.config.get("runtime_env") or {}
         with run.log.open("wb") as log:
-            code = self._wait(job, self._start(job, environment, folder, log))
+            process = self._start(job, environment, folder, log)
+            self._changed(job, "RUNNING")
+            code = self._wait(job, process)
         run.status = "SUCCEEDED" if code == 0 else "FAILED"
         return code
 

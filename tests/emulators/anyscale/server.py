@@ -28,6 +28,8 @@ ROUTES = [
     ("GET", f"{API}/projects/prj_1", "default_project"),
     ("GET", f"{API}/workos/deployment_infra", "infra"),
     ("POST", f"{API}/builds/get_or_create_build_from_image_uri", "a_build"),
+    ("GET", f"{EXT}/cluster_environment_builds/([^/]+)", "known_build"),
+    ("GET", f"{EXT}/cluster_environments/([^/]+)", "environment"),
     ("POST", f"{API}/clouds/cld_1/generate_cloud_data_bucket_presigned_url", "presign"),
     ("POST", f"{API}/decorated_ha_jobs/create", "create"),
     ("POST", f"{API}/decorated_ha_jobs/job_runs/search", "search_runs"),

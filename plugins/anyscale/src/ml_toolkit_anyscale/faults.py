@@ -155,10 +155,11 @@ def _said(error: BaseException | None) -> str:
     """Return the server's sentence; never a whole body, header or URL."""
     try:
         told: Any = json.loads(getattr(error, "body", None) or "")["error"]
-        text = told.get("detail") or told.get("message")
+        # A 422 has a list in "detail" and its sentence in "message".
+        texts = [told.get("detail"), told.get("message")]
     except (AttributeError, KeyError, TypeError, ValueError):
         return ""
-    return text[:_SAID] if isinstance(text, str) else ""
+    return next((text[:_SAID] for text in texts if isinstance(text, str)), "")
 
 
 def _retry_after(error: BaseException | None) -> float | None:

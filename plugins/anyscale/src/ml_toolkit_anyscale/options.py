@@ -76,7 +76,10 @@ def resolve_target(request: InferenceRequest, site: Site) -> ComputeTarget:
             gpu_type=request.gpu_type,
             labels=labels,
             options={**options, "compute_config": raw, "unknown": True},
-            notes=(f"{raw}: not in the catalog, taken as it is", *notes),
+            notes=(
+                f"{raw}: not in the catalog, taken as it is{_said(request)}",
+                *notes,
+            ),
         )
     shape = catalog.resolve(
         known,
@@ -85,6 +88,10 @@ def resolve_target(request: InferenceRequest, site: Site) -> ComputeTarget:
         num_gpus=request.num_gpus,
     )
     return _target(shape, options, labels, notes)
+
+
+def _said(request: InferenceRequest) -> str:
+    return "" if request.num_gpus is None else f"; {request.num_gpus} GPUs, you say"
 
 
 def is_unknown(target: ComputeTarget) -> bool:

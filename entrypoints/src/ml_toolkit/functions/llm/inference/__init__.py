@@ -3,6 +3,7 @@
 >>> from ml_toolkit.functions.llm.inference import run_inference
 """
 
+from ml_toolkit.functions.llm.inference._anyscale import submit_anyscale_inference
 from ml_toolkit.functions.llm.inference._run import (
     attach,
     plan_inference,
@@ -15,6 +16,7 @@ from ml_toolkit_core.errors import (
     BackendLoadError,
     JobError,
     MissingExtra,
+    PlatformUnavailable,
     PluginError,
     RequestError,
     StillRunning,
@@ -38,6 +40,7 @@ __all__ = [
     "JobState",
     "JobStatus",
     "MissingExtra",
+    "PlatformUnavailable",
     "PluginError",
     "Progress",
     "RequestError",
@@ -50,4 +53,5 @@ __all__ = [
     "plan_inference",
     "register_backend",
     "run_inference",
+    "submit_anyscale_inference",
 ]
