@@ -367,7 +367,7 @@ def test_nothing_of_ours_is_installed_where_the_job_runs(image):
     script = (
         "import importlib.metadata as m, importlib.util as u\n"
         "names = [d.name for d in m.distributions()]\n"
-        "print([n for n in names if n.startswith('ml-toolkit')])\n"
+        "print([name for name in names if name.startswith('ml-toolkit')])\n"
         "print(u.find_spec('ml_toolkit_core'), u.find_spec('pyarrow') is None)"
     )
 

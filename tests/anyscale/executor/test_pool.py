@@ -130,15 +130,8 @@ def test_a_model_that_does_not_load_is_told_in_the_engine_s_words(make_pool):
 def test_gpus_that_are_not_there_are_refused(make_pool):
     pool = make_pool(replicas=2, gpus=500)
 
-    with pytest.raises(RequestError, match="the plan needs 1000 GPUs for 2 replicas"):
+    with pytest.raises(RequestError, match="the plan needs 2 x 500 GPU, each on"):
         pool.start()
-
-
-def test_a_cluster_is_refused_for_now(make_pool, monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
-
-    with pytest.raises(RequestError, match="RAY_ADDRESS='head:6379'"):
-        make_pool().start()
 
 
 def test_two_vllm_replicas_answer_alike(make_pool, tiny_model):

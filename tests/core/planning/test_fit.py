@@ -250,12 +250,47 @@ def test_unknown_facts_give_one_replica_per_node_and_say_why(
 
 
 @pytest.mark.parametrize(
+    ("replicas", "tensor", "spare"), [(1, 8, 8), (2, 8, 0), (3, 4, 4), (16, 1, 0)]
+)
+def test_a_number_of_replicas_is_that_many(
+    replicas: int, tensor: int, spare: int
+) -> None:
+    plan = fitted("Llama-3.1-8B", replicas=replicas)
+
+    assert plan.replicas == replicas
+    assert (plan.tensor_parallel_size, plan.pipeline_parallel_size) == (tensor, 1)
+    assert plan.spare_gpus == spare
+
+
+def test_too_many_replicas_say_how_many_are_possible() -> None:
+    with pytest.raises(RequestError, match=r"replicas=9 .* hold 8 at most"):
+        fitted("Llama-3.1-70B", replicas=9)
+
+
+@pytest.mark.parametrize(("replicas", "tensor"), [(2, 4), (3, 4), (4, 2), (12, 1)])
+def test_a_number_of_replicas_of_an_unknown_model_shares_the_nodes(
+    replicas: int, tensor: int
+) -> None:
+    plan = plan_for(
+        None, gpu_nodes=3, gpus_per_node=4, gpu_memory_bytes=None, replicas=replicas
+    )
+
+    assert (plan.replicas, plan.tensor_parallel_size) == (replicas, tensor)
+
+
+def test_more_replicas_than_gpus_are_refused() -> None:
+    with pytest.raises(RequestError, match="replicas=13 are more than the 12 GPUs"):
+        plan_for(None, gpu_nodes=3, gpus_per_node=4, gpu_memory_bytes=None, replicas=13)
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"gpu_nodes": 0}, "gpu_nodes=0"),
         ({"gpus_per_node": -1}, "gpus_per_node=-1"),
         ({"gpu_memory_bytes": 80.0}, r"gpu_memory_bytes=80\.0"),
         ({"max_model_len": 0}, "max_model_len=0"),
+        ({"replicas": 0}, "replicas=0"),
         ({"target_concurrency": "32"}, "target_concurrency='32'"),
         ({"gpu_memory_utilization": 1.2}, r"gpu_memory_utilization=1\.2"),
         ({"gpu_memory_utilization": float("nan")}, "gpu_memory_utilization=nan"),

@@ -157,3 +157,16 @@ def test_the_checker_rejects_a_plan_that_is_none() -> None:
     assert faults(with_split(vram=1), demand)
     assert faults(attrs.evolve(plan, certificate=None), demand)
     assert faults(attrs.evolve(plan, bound=3), demand)
+
+
+@pytest.mark.parametrize("head_bytes", [0, 70])
+def test_certifies_pipelines_over_many_different_workers(head_bytes: int) -> None:
+    vram = tuple((7919 * i) % 5_011 + 100 for i in range(176))
+    demand = Demand(
+        n_layers=126, layer_bytes=30, head_bytes=head_bytes, worker_vram=vram
+    )
+
+    plan = planned(demand)
+
+    assert plan.certified
+    assert faults(plan, demand) == ()

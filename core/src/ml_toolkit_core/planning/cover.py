@@ -18,7 +18,7 @@ Group = list[int]
 #: How many candidates are tried where embedding or head spoil the first guess.
 _LOOK_AHEAD = 4
 #: Rounds of the local search, and pairs of workers looked at by an evening-out.
-_HARVESTS, _EXCHANGES = 4, 3_000_000
+_HARVESTS, _EXCHANGES = 4, 1_500_000
 #: Exchanges for balance, and exchanges weighed for each.
 _BALANCINGS = 300
 
@@ -126,7 +126,7 @@ def evened(pool: Pool, groups: list[Group]) -> bool:
     """Exchange members in place until no group is short; return whether it worked.
 
     A short group takes a larger worker of a group that can spare the difference.
-    Bytes mode only, where amounts simply add up.
+    Only where amounts simply add up.
     """
     if not pool.flat:
         return all(map(pool.holds, groups))

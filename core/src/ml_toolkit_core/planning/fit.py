@@ -1,5 +1,7 @@
 """A model on given hardware: tensor parallel, pipeline parallel, replicas."""
 
+from collections.abc import Sequence
+
 import attrs
 
 from ml_toolkit_core.errors import RequestError
@@ -77,6 +79,7 @@ def plan_for(  # noqa: PLR0913 - the facts of a fit
     gpu_memory_bytes: int | None,
     max_model_len: int | None = None,
     target_concurrency: int | None = None,
+    replicas: int | None = None,
     gpu_memory_utilization: float = DEFAULT_UTILIZATION,
     kv_value_bytes: int = 2,
     unknown_because: str = "the model's facts are not known",
@@ -85,8 +88,10 @@ def plan_for(  # noqa: PLR0913 - the facts of a fit
 
     The smallest replica that holds ``target_concurrency`` sequences of full length at a
     time is chosen, and as many of it as there are GPUs for; if none holds so many, the
-    sizes that hold most in all replicas together. Tensor parallelism stays inside a
-    node. Without facts about the model or the GPUs there is one replica per node.
+    sizes that hold most in all replicas together. With ``replicas`` there are exactly
+    so many, shared by layer over as many GPUs as each can have. Tensor parallelism
+    stays inside a node. Without facts about the model or the GPUs there is one replica
+    per node.
 
     Args:
         profile: The model, or None if nothing is known about it.
@@ -97,6 +102,7 @@ def plan_for(  # noqa: PLR0913 - the facts of a fit
             what the model was made for. More than that is cut to it.
         target_concurrency: Full sequences at a time that a replica should hold; None
             is 32, and 1 asks only whether the model starts.
+        replicas: How many replicas are wanted; None is as many as are reasonable.
         gpu_memory_utilization: The share of a GPU that vLLM may take, above 0 up to 1.
         kv_value_bytes: Bytes of one cached value: 2 for bfloat16, 1 for FP8.
         unknown_because: Why ``profile`` is None, for the reasons of the plan.
@@ -117,8 +123,9 @@ def plan_for(  # noqa: PLR0913 - the facts of a fit
         if target_concurrency is None
         else whole(target_concurrency, "target_concurrency", least=1)
     )
-    if max_model_len is not None:
-        whole(max_model_len, "max_model_len", least=1)
+    for value, name in ((max_model_len, "max_model_len"), (replicas, "replicas")):
+        if value is not None:
+            whole(value, name, least=1)
     if (
         isinstance(gpu_memory_utilization, bool)
         or not isinstance(gpu_memory_utilization, int | float)
@@ -128,13 +135,15 @@ def plan_for(  # noqa: PLR0913 - the facts of a fit
             f"gpu_memory_utilization={gpu_memory_utilization!r} is no share of a GPU; "
             "pass a number above 0 and up to 1, such as 0.9."
         )
+    because = None
     if hardware.gpus_per_node < 1:
-        return _by_node(hardware, gpu_memory_utilization, "the nodes have no GPUs")
-    if profile is None:
-        return _by_node(hardware, gpu_memory_utilization, unknown_because)
-    if hardware.gpu_memory_bytes is None:
+        because = "the nodes have no GPUs"
+    elif profile is None:
+        because = unknown_because
+    elif hardware.gpu_memory_bytes is None:
         because = "the memory of these GPUs is not known"
-        return _by_node(hardware, gpu_memory_utilization, because)
+    if because or profile is None or hardware.gpu_memory_bytes is None:
+        return _by_node(hardware, replicas, gpu_memory_utilization, str(because))
     return _planned(
         Fit(
             profile=profile,
@@ -145,40 +154,57 @@ def plan_for(  # noqa: PLR0913 - the facts of a fit
             target=target,
             utilization=float(gpu_memory_utilization),
             kv_value_bytes=whole(kv_value_bytes, "kv_value_bytes", least=1),
-        )
+        ),
+        replicas,
     )
 
 
-def _by_node(hardware: Hardware, utilization: float, because: str) -> FitPlan:
-    size = max(1, hardware.gpus_per_node)
-    arguments: tuple[tuple[str, int | float], ...] = ()
-    if hardware.gpus_per_node:
-        arguments = (
-            ("tensor_parallel_size", size),
-            ("pipeline_parallel_size", 1),
-            ("gpu_memory_utilization", utilization),
+def _by_node(
+    hardware: Hardware, replicas: int | None, utilization: float, because: str
+) -> FitPlan:
+    """Return a plan that asks nothing of the model: whole nodes, or equal parts."""
+    nodes, per_node = hardware.gpu_nodes, hardware.gpus_per_node
+    count = replicas or nodes
+    room = per_node // -(-count // nodes)
+    if per_node and not room:
+        raise RequestError(
+            f"replicas={count} are more than the {nodes * per_node} GPUs; ask for "
+            f"{nodes * per_node} or fewer."
         )
+    size = max((part for part in range(1, room + 1) if per_node % part == 0), default=1)
+    what = "One replica per node" if replicas is None else f"TP{size} for each replica"
+    arguments: tuple[tuple[str, int | float], ...] = (
+        ("tensor_parallel_size", size),
+        ("pipeline_parallel_size", 1),
+        ("gpu_memory_utilization", utilization),
+    )
     return FitPlan(
-        replicas=hardware.gpu_nodes,
+        replicas=count,
         tensor_parallel_size=size,
         gpu_memory_utilization=utilization,
-        reasons=(f"One replica per node, since {because}.",),
-        engine_arguments=arguments,
+        spare_gpus=max(0, nodes * per_node - count * size),
+        reasons=(f"{what}, since {because}.",),
+        engine_arguments=arguments if per_node else (),
     )
 
 
-def _planned(fit: Fit) -> FitPlan:
+def _planned(fit: Fit, replicas: int | None) -> FitPlan:
     options, rejected = fit.options(fit.hardware.gpu_nodes)
     possible = [option for option in options if option.seqs >= 1]
     if not possible:
         raise misfit(fit, options, rejected)
     good = [option for option in possible if option.seqs >= fit.target]
-    if good:
+    if replicas is not None:
+        best = _counted(fit, possible, replicas)
+    elif good:
         best = good[0]
     else:
         best = max(possible, key=lambda option: option.replicas * option.seqs)
-    for option in options[: options.index(best)]:
-        rejected.append((option.name, fit.lack(option)))
+    rejected += [
+        (option.name, fit.lack(option))
+        for option in options
+        if option.gpus < best.gpus and option.seqs < fit.target
+    ]
     memory = best.memory
     gpus = fit.hardware.gpu_nodes * fit.hardware.gpus_per_node
     _, most_seqs = batch_defaults(fit.gpu_memory_bytes)
@@ -193,7 +219,7 @@ def _planned(fit: Fit) -> FitPlan:
         gpu_memory_utilization=fit.utilization,
         memory=memory,
         spare_gpus=gpus - best.replicas * best.gpus,
-        reasons=_reasons(fit, best, enough=bool(good)),
+        reasons=_reasons(fit, best, replicas),
         rejected=tuple(rejected),
         engine_arguments=(
             ("tensor_parallel_size", best.tensor),
@@ -205,11 +231,28 @@ def _planned(fit: Fit) -> FitPlan:
     )
 
 
-def _reasons(fit: Fit, best: Option, *, enough: bool) -> tuple[str, ...]:
+def _counted(fit: Fit, possible: Sequence[Option], replicas: int) -> Option:
+    """Return the size for so many replicas: few stages, then many GPUs."""
+    enough = [option for option in possible if option.replicas >= replicas]
+    if not enough:
+        most = max(option.replicas for option in possible)
+        raise RequestError(
+            f"replicas={replicas} of {fit.profile.name!r} do not fit: these GPUs hold "
+            f"{most} at most; ask for {most} or fewer."
+        )
+    option = min(enough, key=lambda option: (option.stages, -option.tensor))
+    return attrs.evolve(option, replicas=replicas)
+
+
+def _reasons(fit: Fit, best: Option, replicas: int | None) -> tuple[str, ...]:
     memory, profile = best.memory, fit.profile
     wanted = f"{fit.target} sequences of {fit.context} tokens"
     reasons = []
-    if enough:
+    if replicas is not None:
+        reasons.append(
+            f"{best.name} is the most that each of {replicas} replica(s) can use."
+        )
+    elif best.seqs >= fit.target:
         reasons.append(f"{best.name} is the smallest legal size that holds {wanted}.")
     else:
         reasons.append(

@@ -27,8 +27,8 @@ _PROOF_WORK, _PROOF_STEPS = 60_000, 8_000
 _NODES = 200
 #: Prices this little below a whole number are that number.
 _ROUND_UP = 1e-3
-#: The largest unit in which prices may turn out whole.
-_LARGEST_UNIT = 6_000
+#: The largest unit in which prices may turn out whole, and units times kinds tried.
+_LARGEST_UNIT, _UNIT_CELLS = 6_000, 2_000_000
 
 
 @attrs.frozen(kw_only=True)
@@ -96,7 +96,7 @@ class Master:
             amounts=np.array(solution.col_value),
         )
 
-    def prove(self, enough: int, deadline: float | None) -> Relaxed:
+    def prove(self, enough: int, deadline: float | None) -> None:
         """Add groups until the bound is ``enough``, or no better bound is in sight."""
         relaxed = self.solve()
         units = list(self._pricing.units)
@@ -118,7 +118,6 @@ class Master:
             else:
                 self._priced(relaxed.prices, _whole_unit(relaxed.prices))
                 break
-        return relaxed
 
     def grow(self) -> Relaxed:
         """Add groups for the workers that :meth:`limit` leaves."""
@@ -147,7 +146,8 @@ class Master:
 
 def _whole_unit(prices: Floats) -> int:
     """Return the unit in which the prices are nearest to whole numbers."""
-    units = np.arange(1, _LARGEST_UNIT + 1)[:, None]
+    largest = max(1, min(_LARGEST_UNIT, _UNIT_CELLS // len(prices)))
+    units = np.arange(1, largest + 1)[:, None]
     errors = np.abs(units * prices - np.rint(units * prices)).max(axis=1)
     good = np.flatnonzero(errors < _ROUND_UP)
     return int(good[0] if len(good) else errors.argmin()) + 1

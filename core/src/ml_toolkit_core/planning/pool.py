@@ -43,7 +43,8 @@ class Pool:
         kinds: Those that hold something but not all, by falling capacity.
         alone: Workers that hold the whole model: each is a replica by itself.
         idle: Workers that hold nothing.
-        flat: True where a worker holds the same in every place (bytes mode).
+        layered: True where the unit is layers (stages mode).
+        flat: True where every worker holds the same in every place.
     """
 
     need: int
@@ -51,6 +52,7 @@ class Pool:
     kinds: tuple[Kind, ...]
     alone: tuple[int, ...]
     idle: tuple[int, ...]
+    layered: bool
     flat: bool
 
     @classmethod
@@ -81,6 +83,7 @@ class Pool:
             ),
             alone=tuple(alone),
             idle=tuple(idle),
+            layered=demand.model_bytes is None,
             flat=all(len(set(places)) == 1 for places in groups),
         )
 

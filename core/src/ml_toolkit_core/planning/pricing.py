@@ -22,7 +22,7 @@ _COLUMNS, _BYTES_COLUMNS = 60, 15
 _NEVER = 1 << 60
 #: Cells of one table by cost, and of all tables for a pool; beyond them no new groups
 #: are looked for.
-_CELLS, _ALL_CELLS = 60_000_000, 800_000_000
+_CELLS, _ALL_CELLS = 60_000_000, 500_000_000
 
 
 class Pricing(Protocol):
@@ -42,7 +42,7 @@ class Pricing(Protocol):
 
 def pricing_of(pool: Pool) -> Pricing:
     """Return the way to price that suits the pool."""
-    return BytesPricing(pool) if pool.flat else StagePricing(pool)
+    return StagePricing(pool) if pool.layered else BytesPricing(pool)
 
 
 class StagePricing:

@@ -6,7 +6,7 @@ deadline, if there is one, ends the search early.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -49,9 +49,9 @@ def improved(
         deadline: When to stop, on the monotonic clock.
     """
     best = list(groups)
-    if not pool.flat and pool.need * len(pool.kinds) > _MOST_CELLS:
+    if pool.layered and pool.need * len(pool.kinds) > _MOST_CELLS:
         return best, PriceProof(bound=most_groups, prices=(), cost=0)
-    if pool.flat and len(pool.kinds) > _MOST_KINDS:
+    if not pool.layered and len(pool.kinds) > _MOST_KINDS:
         return _coarsely(pool, best, most_groups, deadline)
     master = Master(pool, [*groups, *(listed or ())], most_groups)
     master.prove(len(best), deadline)
@@ -140,24 +140,30 @@ def leaner(
     """
     count, best = len(groups), list(groups)
     known = sorted({*patterns, *groups})
+    smallest = min(map(len, known))
+    if count == 1:
+        return [next(pattern for pattern in known if len(pattern) == smallest)]
 
-    def better(costs: Callable[[Pattern], float], allowed: list[Pattern]) -> bool:
+    def shape(plan: Sequence[Pattern]) -> tuple[int, int]:
+        return sum(map(len, plan)), max(map(len, plan))
+
+    def improve(used: int, longest: int) -> bool:
+        """Look for a plan with no more workers and no longer groups than these."""
         nonlocal best
-        picked = chosen(
-            pool, allowed, [costs(pattern) for pattern in allowed], count, deadline
-        )
-        best = picked or best
-        return bool(picked)
+        # While the other groups have the fewest workers, one can have so many.
+        longest = min(longest, used - (count - 1) * smallest)
+        allowed = [pattern for pattern in known if len(pattern) <= longest]
+        costs = [float(len(pattern)) for pattern in allowed]
+        picked = chosen(pool, allowed, costs, count, deadline) if allowed else []
+        if picked and shape(picked) < shape(best):
+            best = picked
+            return True
+        return False
 
-    if sum(map(len, best)) > pool.fewest_workers(count):
-        better(len, known)
-    used = sum(map(len, best))
-    longest = max(map(len, best))
-    while longest > -(-used // count):
-        shorter = [pattern for pattern in known if len(pattern) < longest]
-        previous = best
-        if not better(len, shorter) or sum(map(len, best)) > used:
-            best = previous
-            break
-        longest = max(map(len, best))
+    used, longest = shape(best)
+    if used > pool.fewest_workers(count):
+        improve(used - 1, longest=used)
+    used, longest = shape(best)
+    while longest > -(-used // count) and improve(used, longest - 1):
+        used, longest = shape(best)
     return best

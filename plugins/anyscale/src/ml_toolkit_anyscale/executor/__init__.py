@@ -7,6 +7,7 @@ import attrs
 
 from ml_toolkit_anyscale.executor.checks import check
 from ml_toolkit_anyscale.executor.models import stage
+from ml_toolkit_anyscale.executor.settings import choose_auth_mode
 from ml_toolkit_core import paths
 from ml_toolkit_core.order import WorkOrder
 
@@ -25,6 +26,7 @@ def execute(order: WorkOrder) -> None:
         RequestError: When it cannot run as it is.
         JobError: When it ended on the way; the same ``run_id`` resumes.
     """
+    choose_auth_mode()
     resolve_name(_DRIVER)(order, pool=_POOL, engine=_ENGINE, stage=_stage)
 
 

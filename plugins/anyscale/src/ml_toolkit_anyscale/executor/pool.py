@@ -1,13 +1,10 @@
-"""Replicas as Ray actors, on a Ray of this run's own."""
+"""Replicas as Ray actors."""
 
 import contextlib
 import logging
 import os
 import re
-import secrets
-import shutil
 import signal
-import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
@@ -18,11 +15,8 @@ from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskErr
 
 from ml_toolkit_anyscale.executor.actor import ReplicaActor
 from ml_toolkit_anyscale.executor.cargo import Cargo
-from ml_toolkit_anyscale.executor.settings import (
-    RAY_ENVIRONMENT,
-    replica_cores,
-    replica_environment,
-)
+from ml_toolkit_anyscale.executor.cluster import cluster_for, shortage
+from ml_toolkit_anyscale.executor.settings import replica_environment
 from ml_toolkit_core.errors import ReplicaDied, RequestError, ToolkitError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.pool import Report
@@ -32,10 +26,8 @@ log = logging.getLogger(__name__)
 
 #: One call runs, the next one waits at the actor: it never waits for the driver.
 CALLS_QUEUED: Final = 2
-#: Rows on their way; more than this is spilled to the run's temporary folder.
-OBJECT_STORE_BYTES: Final = 512 << 20
-#: Ray puts sockets below its folder, and their paths hold 107 characters at most.
-_TEMP_CHARS: Final = 40
+#: Enough for nodes that are up; Ray itself would wait for ever.
+PLACE_S: Final = 60.0
 _LESS: Final = "Fewer replicas or a smaller max_model_len need less."
 
 
@@ -52,21 +44,30 @@ class _Member:
 
 
 class RayPool:
-    """Replicas as actors of a local Ray that starts and ends with the pool.
+    """Replicas as actors, on a Ray of the run's own or on the cluster that is there.
 
     Args:
         order: The run's order.
         engine: The engine, as ``module:attribute``; resolved in the actors.
         writer: Writes finished splits, in the actors.
+        place_s: A replica that Ray cannot place within so many seconds has no place.
     """
 
-    def __init__(self, order: WorkOrder, *, engine: str, writer: PartWriter) -> None:
+    def __init__(
+        self,
+        order: WorkOrder,
+        *,
+        engine: str,
+        writer: PartWriter,
+        place_s: float = PLACE_S,
+    ) -> None:
         self._order = order
+        self._place_s = place_s
         self._engine = engine
         self._writer = writer
         self._members: list[_Member] = []
         self._calls: dict[Any, _Member] = {}
-        self._temp: str | None = None
+        self._cluster = cluster_for(order)
 
     def start(self) -> int:
         """Start Ray and load the model in every replica, side by side.
@@ -76,20 +77,19 @@ class RayPool:
                 refuses the model or its arguments.
             ReplicaDied: When a replica cannot load.
         """
-        if address := os.environ.get("RAY_ADDRESS"):
-            raise RequestError(
-                f"RAY_ADDRESS={address!r} names a Ray cluster, and running there is "
-                "not built yet; unset RAY_ADDRESS to use a Ray of the run's own"
-            )
-        cores = replica_cores(self._order)
-        temp = self._start_ray(cores)
+        self._cluster.start()
+        cores = self._cluster.cores
+        plan = self._order.plan
         for number, own in enumerate(cores):
+            threads = len(own) or (plan.cpus_per_replica or 0)
             options = {
-                "num_cpus": max(1, len(own)),
-                "num_gpus": self._order.plan.gpus_per_replica,
+                "num_cpus": max(1, threads),
+                "num_gpus": plan.gpus_per_replica,
                 "max_restarts": 0,
                 "runtime_env": {
-                    "env_vars": replica_environment(self._order, len(own), temp)
+                    "env_vars": replica_environment(
+                        self._order, threads, self._cluster.temp
+                    )
                 },
             }
             actor = ray.remote(ReplicaActor).options(**options)
@@ -100,8 +100,13 @@ class RayPool:
         for member in self._members:
             self._calls[member.actor.pid.remote()] = member
             loads[member.actor.load.remote(self._engine, self._writer)] = member
-        for call, member in self._done(self._calls, len(self._members), None):
+        for call, member in self._done(self._calls, len(self._members), self._place_s):
             member.pid = self._get(call, member)
+        if any(member.pid is None for member in self._members):
+            raise RequestError(
+                f"{shortage(self._order)}; not all were placed within "
+                f"{self._place_s:g} s"
+            )
         self._calls.clear()
         capacity = 0
         waiting = dict(loads)
@@ -135,42 +140,19 @@ class RayPool:
         return reports
 
     def stop(self) -> None:
-        """End all replicas, also those that hang, and Ray with them."""
+        """End all replicas, also those that hang, and Ray when it is the run's own."""
         for member in self._members:
-            if member.pid is not None:  # Ray asks a process to end; a hung one stays
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(member.pid, signal.SIGKILL)
+            with contextlib.suppress(RayError, ValueError):
+                ray.kill(member.actor, no_restart=True)
+        # Ray asks a process to end, and a hung one stays.
+        if self._cluster.temp is not None:  # then they run on this machine
+            for member in self._members:
+                if member.pid is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(member.pid, signal.SIGKILL)
         self._members.clear()
         self._calls.clear()
-        if self._temp is not None:
-            ray.shutdown()
-            shutil.rmtree(self._temp, ignore_errors=True)
-            self._temp = None
-
-    def _start_ray(self, cores: Sequence[Sequence[int]]) -> str:
-        """Start Ray; return its folder, which ends with it."""
-        for name, value in RAY_ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
-        # A local Ray asks for a token; without this one Ray keeps its own at home.
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        self._temp = temp = _temp_folder()
-        ray.init(
-            address="local",
-            num_cpus=sum(max(1, len(own)) for own in cores),
-            object_store_memory=OBJECT_STORE_BYTES,
-            include_dashboard=False,
-            log_to_driver=True,  # the driver's output is the run's log
-            logging_level=logging.WARNING,
-            _temp_dir=temp,
-        )
-        needed = self._order.plan.replicas * self._order.plan.gpus_per_replica
-        there = int(ray.cluster_resources().get("GPU", 0))
-        if needed > there:
-            raise RequestError(
-                f"the plan needs {needed} GPUs for {self._order.plan.replicas} "
-                f"replicas, but Ray finds {there} on this machine"
-            )
-        return temp
+        self._cluster.stop()
 
     def _call(self, member: _Member) -> None:
         """Keep calls queued at a replica that has rows to answer."""
@@ -223,11 +205,3 @@ def _why(message: str) -> str:
     if found is None:
         return message.partition("\n")[0]
     return f"{found[1].rstrip('.')}. Its process was killed, or memory ran out. {_LESS}"
-
-
-def _temp_folder() -> str:
-    """Make a folder for Ray's sockets and logs, with a short path."""
-    parent = tempfile.gettempdir()
-    if len(parent) > _TEMP_CHARS:
-        parent = "/tmp"  # noqa: S108  mkdtemp makes the name; the path must be short
-    return tempfile.mkdtemp(prefix="mlt-", dir=parent)

@@ -10,6 +10,8 @@ from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.values import ModelKind
 from ml_toolkit_core.wire import Json
 
+#: Names a cluster, as for Ray's own tools.
+ADDRESS: Final = "RAY_ADDRESS"
 #: Cut off far too early by vLLM's own 16.
 MAX_TOKENS: Final = 256
 #: Without GPUs; vLLM's own default is a share of all memory, for each replica.
@@ -27,7 +29,21 @@ RAY_ENVIRONMENT: Final[Mapping[str, str]] = {
 }
 
 
-def replica_environment(order: WorkOrder, cores: int, temp: str) -> dict[str, str]:
+def choose_auth_mode() -> None:
+    """Show a cluster the token that is here; to be called before Ray is imported.
+
+    Ray 2.60 shows a token to a cluster of its own only, unless ``RAY_AUTH_MODE`` says
+    otherwise (measured: ``InvalidAuthToken`` in spite of a token file).
+    """
+    given = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ)
+    has_token = given or (Path.home() / ".ray" / "auth_token").exists()
+    if os.environ.get(ADDRESS) and has_token:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
+def replica_environment(
+    order: WorkOrder, cores: int, temp: str | None
+) -> dict[str, str]:
     """Return the environment of a replica's process.
 
     Args:
@@ -39,11 +55,12 @@ def replica_environment(order: WorkOrder, cores: int, temp: str) -> dict[str, st
         "DO_NOT_TRACK": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "NO_COLOR": "1",
-        "TMPDIR": temp,
         "TOKENIZERS_PARALLELISM": "false",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine lives in the actor
         "VLLM_NO_USAGE_STATS": "1",
     }
+    if temp is not None:
+        environment["TMPDIR"] = temp
     if order.model.kind is not ModelKind.HUB:
         environment["HF_HUB_OFFLINE"] = "1"
     if cores:
