@@ -13,6 +13,7 @@ from ml_toolkit_anyscale.account import Account
 from ml_toolkit_anyscale.faults import Fault, Kind, Refused
 from ml_toolkit_anyscale.messages import error_of, sentence
 from ml_toolkit_anyscale.parcel import Parcel
+from ml_toolkit_anyscale.registered import check_registered
 from ml_toolkit_anyscale.sitefile import load_site
 from ml_toolkit_anyscale.states import attempt_of, job_name
 from ml_toolkit_anyscale.submission import RUN_ID, submit_once
@@ -91,6 +92,7 @@ def submit(order: WorkOrder, target: ComputeTarget) -> JobHandle:
             f"a job on Anyscale needs an image: {options.missing_image()}"
         )
     jobs = connect()
+    _check_registered(jobs, target)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / US  # its name is in the upload: always the same
         bundle(order, folder)
@@ -197,6 +199,20 @@ def connect() -> "Jobs":
             "pip install 'ml-toolkit-anyscale[jobs]'. Plans need no SDK: dry_run=True"
         ) from error
     return jobs.Jobs(Account.here())
+
+
+def _check_registered(jobs: "Jobs", target: ComputeTarget) -> None:
+    given = target.options
+    shape = catalog.known_shapes(load_site().shapes).get(target.name)
+    taken_as_it_is = given["raw_compute_config"] or given["job_queue"]
+    if shape is None or taken_as_it_is:
+        return
+    try:
+        found = jobs.registered(target.name, given["cloud"])
+    except Refused:  # the submit will meet the same, and say it
+        return
+    if found is not None:
+        check_registered(shape, found)
 
 
 def _parcel(order: WorkOrder, target: ComputeTarget, folder: Path) -> Parcel:
