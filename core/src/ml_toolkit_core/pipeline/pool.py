@@ -97,13 +97,16 @@ class ThreadPool:
 
     def reports(self, timeout_s: float) -> Sequence[Report]:
         """Return the reports that are there, waiting for the first."""
+        reports = []
         try:
             answer = self._outbox.get(timeout=timeout_s)
+            while True:
+                if not isinstance(answer, Report):
+                    raise _died(answer)
+                reports.append(answer)
+                answer = self._outbox.get_nowait()
         except queue.Empty:
-            return ()
-        if not isinstance(answer, Report):
-            raise _died(answer)
-        return (answer,)
+            return reports
 
     def stop(self) -> None:
         """Let threads end; one that hangs ends with the process."""
