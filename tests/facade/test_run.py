@@ -173,10 +173,26 @@ def test_an_engine_that_cannot_load_is_failed_with_its_reason(jsonl, tmp_path):
 
 
 def test_a_hung_engine_is_failed(jsonl, tmp_path):
-    with pytest.raises(JobError, match="no engine gave a sign of life"):
+    with pytest.raises(JobError, match="replica 0 gave no sign of life"):
         scripted(
             jsonl(ROWS), tmp_path / "out", script={"hang_after": 3}, engine_timeout_s=1
         )
+
+
+def test_one_hung_replica_is_named_while_the_other_works(jsonl, tmp_path):
+    script = {"hang_after": 3, "replica": 1, "sleep_ms": 200}
+
+    with pytest.raises(JobError, match="replica 1 gave no sign of life for"):
+        scripted(
+            jsonl(ROWS),
+            tmp_path / "out",
+            engine_kwargs={"script": script, "max_num_seqs": 1},
+            replicas=2,
+            engine_timeout_s=1,
+            run_id="half",
+        )
+
+    assert attach("local://half").status().progress.done < 100
 
 
 def test_a_finished_run_called_again_asks_nothing(jsonl, tmp_path):
