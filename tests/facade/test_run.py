@@ -173,10 +173,26 @@ def test_an_engine_that_cannot_load_is_failed_with_its_reason(jsonl, tmp_path):
 
 
 def test_a_hung_engine_is_failed(jsonl, tmp_path):
-    with pytest.raises(JobError, match="no engine gave a sign of life"):
+    with pytest.raises(JobError, match="replica 0 gave no sign of life"):
         scripted(
             jsonl(ROWS), tmp_path / "out", script={"hang_after": 3}, engine_timeout_s=1
         )
+
+
+def test_one_hung_replica_is_named_while_the_other_works(jsonl, tmp_path):
+    script = {"hang_after": 3, "replica": 1, "sleep_ms": 200}
+
+    with pytest.raises(JobError, match="replica 1 gave no sign of life for"):
+        scripted(
+            jsonl(ROWS),
+            tmp_path / "out",
+            engine_kwargs={"script": script, "max_num_seqs": 1},
+            replicas=2,
+            engine_timeout_s=1,
+            run_id="half",
+        )
+
+    assert attach("local://half").status().progress.done < 100
 
 
 def test_a_finished_run_called_again_asks_nothing(jsonl, tmp_path):
@@ -323,3 +339,76 @@ def test_rows_bring_their_own_tools_and_parameters(jsonl, tmp_path, read_parts):
         {"temperature": 0.0, "stop": ["\n"]},
         {},
     ]
+
+
+def test_a_run_keeps_the_splits_that_it_began_with(jsonl, tmp_path, read_parts):
+    source, output = jsonl(ROWS), tmp_path / "out"
+    call = {"run_id": "old", "script": {"raise_after": 100, "attempt": 1}}
+    with pytest.raises(JobError):
+        scripted(source, output, **call)
+    # As an older version would have left it, which cut the input into other splits.
+    claim = output / "_ml_toolkit" / "run.json"
+    was = json.loads(claim.read_text())
+    was["identity"]["split_rows"] = 64
+    claim.write_text(json.dumps(was))
+    for part in output.glob("part-*.jsonl"):
+        part.unlink()
+    record = tmp_path / "home" / "jobs" / "local" / "old.json"
+    remembered = json.loads(record.read_text())
+    remembered["identity"]["split_rows"] = 64
+    record.write_text(json.dumps(remembered))
+
+    result = scripted(source, output, **call).result()
+
+    assert result.rows == 200
+    assert [row["id"] for row in read_parts(output)] == list(range(200))
+    assert len(list(output.glob("part-*.jsonl"))) == 4
+
+
+def test_the_same_run_id_with_another_output_is_refused(jsonl, tmp_path):
+    source = jsonl(ROWS)
+    scripted(source, tmp_path / "one", run_id="twice")
+
+    with pytest.raises(RequestError, match="'twice' is another run .*output: "):
+        scripted(source, tmp_path / "two", run_id="twice")
+
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_handle_is_as_good_as_its_text(jsonl, tmp_path):
+    job = scripted(jsonl(ROWS), tmp_path / "out")
+
+    assert attach(job.handle).result() == attach(str(job.handle)).result()
+
+
+def test_a_ledger_that_cannot_be_read_is_no_error(jsonl, tmp_path):
+    job = scripted(jsonl(ROWS), tmp_path / "out", run_id="r")
+    ledger = tmp_path / "out" / "_ml_toolkit" / "r" / "ledger.json"
+    ledger.unlink()
+    ledger.mkdir()
+
+    status = attach("local://r").status()
+
+    assert (status.state, status.progress) == (JobState.SUCCEEDED, None)
+    with pytest.raises(RequestError, match="its ledger cannot be read"):
+        job.result()
+
+
+def test_a_worker_that_cannot_read_its_order_says_so(jsonl, tmp_path):
+    script = {"hang_after": 3}
+    job = scripted(jsonl(ROWS), tmp_path / "out", script=script, run_id="r", wait=False)
+    job.cancel()
+    folder = tmp_path / "home/runs/r/attempt-0001"
+    (folder / "order.json").write_text("{")
+
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "ml_toolkit_core.worker", folder / "order.json"),
+            *("--outcome", folder / "outcome.json"),
+        ],
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "not JSON" in json.loads((folder / "outcome.json").read_text())["reason"]

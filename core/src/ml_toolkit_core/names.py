@@ -65,6 +65,15 @@ def is_path(text: str) -> bool:
     )
 
 
+def is_name(text: str) -> bool:
+    """Whether the text is a name of three parts.
+
+    >>> is_name("cat.sch.`a.b`"), is_name("org/model")
+    (True, False)
+    """
+    return _THREE_PARTS.fullmatch(text.strip()) is not None
+
+
 def parse_name(argument: str, text: str) -> ThreePartName:
     """Read ``catalog.schema.table``.
 

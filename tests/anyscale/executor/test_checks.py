@@ -127,6 +127,7 @@ def test_names_the_range_of_a_value(name, value, allowed):
     [
         Prompts(messages_column="chat"),
         Prompts(prompt_column="q", system_prompt="Be brief."),
+        Prompts(prompt_column="q", tools_column="tools"),
     ],
 )
 def test_refuses_a_chat_for_a_model_without_a_chat_template(prompts):

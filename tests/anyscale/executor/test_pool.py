@@ -1,5 +1,7 @@
 """The pool, with scripted engines in real Ray actors."""
 
+import shutil
+
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,7 +10,7 @@ import pytest
 from ml_toolkit_anyscale.executor.pool import RayPool
 from ml_toolkit_core.errors import ReplicaDied, RequestError
 from ml_toolkit_core.tables.parts import Part, RowError, Split, SplitRows
-from ml_toolkit_core.values import ModelKind, ModelLocation, ReplicaPlan
+from ml_toolkit_core.values import ModelKind, ModelLocation, Prompts, ReplicaPlan
 
 SCRIPTED = "ml_toolkit_core.testing.scripted_engine:ScriptedEngine"
 VLLM = "ml_toolkit_anyscale.executor.engine:VLLMEngine"
@@ -172,3 +174,18 @@ def test_a_context_that_does_not_fit_names_both_numbers(make_pool, tiny_model):
     assert "max_model_len=512 does not fit" in message
     assert "room for 128 tokens" in message
     assert "kv_cache_memory_bytes" in message
+
+
+def test_tools_for_a_base_model_are_refused(make_pool, tiny_model, tmp_path):
+    base = shutil.copytree(
+        tiny_model, tmp_path / "base", ignore=shutil.ignore_patterns("chat_template*")
+    )
+    pool = make_pool(
+        engine=VLLM,
+        model=ModelLocation(name="base", uri=str(base), kind=ModelKind.FOLDER),
+        prompts=Prompts(prompt_column="prompt", tools_column="tools"),
+        engine_kwargs={"max_model_len": 64},
+    )
+
+    with pytest.raises(RequestError, match="tools_column='tools' needs a chat, but"):
+        pool.start()

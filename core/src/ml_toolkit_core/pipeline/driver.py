@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pkgutil import resolve_name
 from typing import Final
 
@@ -13,7 +14,7 @@ from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.book import Book
 from ml_toolkit_core.pipeline.feed import Feed
 from ml_toolkit_core.pipeline.pool import PoolFactory, ReplicaPool
-from ml_toolkit_core.tables.parts import Part, Sink, SplitRows
+from ml_toolkit_core.tables.parts import Part, Sink, Split, SplitRows
 from ml_toolkit_core.tables.sink import open_sink
 from ml_toolkit_core.tables.source import open_source
 from ml_toolkit_core.values import JobState, Outcome, RunResult
@@ -53,9 +54,10 @@ def run(
     book = Book(order=order, parts=list(sink.open()))
     try:
         source = open_source(order.source, order.pin)
+        splits = source.splits(order.split_rows)
         feed = Feed(
             source=source,
-            splits=source.splits(order.split_rows),
+            splits=splits,
             published={part.split: part.tally.done for part in book.parts},
             limit=order.limit,
         )
@@ -66,6 +68,8 @@ def run(
             factory: PoolFactory = resolve_name(pool)
             replicas = factory(order, engine=engine, writer=sink.writer)
             _answer(order, iter(feed), sink, replicas, book)
+        if order.limit is None:
+            _check_whole(splits, book)
         result = _finish(order, sink, book)
     except Exception as error:
         book.finish(Outcome.of(error))
@@ -95,6 +99,17 @@ def _answer(
         ).drive()
     finally:
         replicas.stop()
+
+
+def _check_whole(splits: Sequence[Split], book: Book) -> None:
+    """Refuse to call a run done whose output is not the whole input, once."""
+    wanted = Counter(split.index for split in splits)
+    there = Counter(part.split for part in book.parts)
+    if wanted != there:
+        raise JobError(
+            f"the output has other splits than the input: missing "
+            f"{sorted(wanted - there)[:10]}, too many {sorted(there - wanted)[:10]}"
+        )
 
 
 def _finish(order: WorkOrder, sink: Sink, book: Book) -> RunResult:
@@ -132,13 +147,15 @@ class _Run:
     book: Book
     clock: Callable[[], float] = time.monotonic
     _given: list[int] = field(init=False)
-    _open: dict[int, int] = field(factory=dict, init=False)
+    _heard: list[float] = field(init=False)
+    _open: dict[int, tuple[int, int]] = field(factory=dict, init=False)
     _written: list[Part] = field(factory=list, init=False)
     _exhausted: bool = field(default=False, init=False)
 
     def drive(self) -> None:
+        told = published = self.clock()
         self._given = [0] * self.order.plan.replicas
-        heard = told = published = self.clock()
+        self._heard = [told] * self.order.plan.replicas
         while True:
             self._feed()
             if not self._open and self._exhausted:
@@ -146,16 +163,11 @@ class _Run:
             reports = self.pool.reports(timeout_s=1.0)
             now = self.clock()
             for report in reports:
-                heard = now
+                self._heard[report.replica] = now
                 self._given[report.replica] -= report.tally.done
                 self.book.tally += report.tally
                 self._accept(report.parts)
-            if now - heard > self.order.engine_timeout_s:
-                raise ReplicaDied(
-                    f"no engine gave a sign of life for {now - heard:.0f} s "
-                    f"(engine_timeout_s={self.order.engine_timeout_s:g}); "
-                    f"{sum(self._open.values()):,} rows were with it"
-                )
+            self._look_for_hung(now)
             if self._written and now - published >= PUBLISH_S:
                 self._publish()
                 published = now
@@ -173,13 +185,33 @@ class _Run:
             if rows is None:
                 self._exhausted = True
                 return
-            self._open[rows.split.index] = rows.batch.num_rows
+            if replica not in self._busy:
+                self._heard[replica] = self.clock()
+            self._open[rows.split.index] = (replica, rows.batch.num_rows)
             self._given[replica] += rows.batch.num_rows
             self.pool.put(replica, rows)
 
+    @property
+    def _busy(self) -> set[int]:
+        """The replicas that rows are with."""
+        return {replica for replica, _ in self._open.values()}
+
+    def _look_for_hung(self, now: float) -> None:
+        limit = self.order.engine_timeout_s
+        for replica in sorted(self._busy):
+            silent = now - self._heard[replica]
+            if silent > limit:
+                left = sum(
+                    n for with_it, n in self._open.values() if with_it == replica
+                )
+                raise ReplicaDied(
+                    f"replica {replica} gave no sign of life for {silent:.0f} s "
+                    f"(engine_timeout_s={limit:g}); {left:,} rows were with it"
+                )
+
     def _accept(self, parts: tuple[Part, ...]) -> None:
         for part in parts:
-            expected = self._open.pop(part.split)
+            _, expected = self._open.pop(part.split)
             if part.tally.done != expected:
                 raise JobError(
                     f"split {part.split} had {expected} rows and came back with "

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from attrs import frozen
 
-from ml_toolkit_core.errors import ReplicaDied
+from ml_toolkit_core.errors import ReplicaDied, ToolkitError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.replica import Replica
 from ml_toolkit_core.tables.parts import ZERO, Part, PartWriter, SplitRows, Tally
@@ -30,7 +30,11 @@ class Report:
 
 
 class ReplicaPool(Protocol):
-    """Replicas of one model; made by ``PoolFactory``, driven by ``driver.run``."""
+    """Replicas of one model; made by ``PoolFactory``, driven by ``driver.run``.
+
+    A ``ToolkitError`` of a replica is raised as it is, so that its class still says
+    who can mend it; anything else is a ``ReplicaDied``.
+    """
 
     def start(self) -> int:
         """Load the model in every replica.
@@ -39,6 +43,7 @@ class ReplicaPool(Protocol):
             Rows to keep with each replica so that it never waits for the driver.
 
         Raises:
+            RequestError: When the engine refuses the model or its arguments.
             ReplicaDied: When a replica cannot load.
         """
 
@@ -97,13 +102,16 @@ class ThreadPool:
 
     def reports(self, timeout_s: float) -> Sequence[Report]:
         """Return the reports that are there, waiting for the first."""
+        reports = []
         try:
             answer = self._outbox.get(timeout=timeout_s)
+            while True:
+                if not isinstance(answer, Report):
+                    raise _died(answer)
+                reports.append(answer)
+                answer = self._outbox.get_nowait()
         except queue.Empty:
-            return ()
-        if not isinstance(answer, Report):
-            raise _died(answer)
-        return (answer,)
+            return reports
 
     def stop(self) -> None:
         """Let threads end; one that hangs ends with the process."""
@@ -127,7 +135,7 @@ class ThreadPool:
 
 
 def _died(answer: object) -> BaseException:
-    if isinstance(answer, ReplicaDied):
+    if isinstance(answer, ToolkitError):
         return answer
     died = ReplicaDied(f"a replica ended: {type(answer).__name__}: {answer}")
     died.__cause__ = answer if isinstance(answer, BaseException) else None

@@ -80,42 +80,31 @@ def claim(store: Store, order: WorkOrder, *beside: str) -> None:
             ) from error
         else:
             return
-    check(found, order.output, order.run_id, order.identity)
+    check(found, order)
 
 
-def check(
-    found: Owner | None,
-    output: TableLocation,
-    run_id: str,
-    identity: Mapping[str, Json],
-) -> None:
-    """Refuse an output that is not this run's own.
-
-    Args:
-        found: Whose the output is.
-        output: Where it lies.
-        run_id: The run that wants it.
-        identity: What that run is, by part.
+def check(found: Owner | None, order: WorkOrder) -> None:
+    """Refuse an output that is not the order's own.
 
     Raises:
         RequestError: Naming whose it is, or in what the two runs differ.
     """
-    name = output.name
+    name = order.output.name
     if found is None or found.run_id is None:
         raise RequestError(
             f"output_table={name!r} exists already and was not made by ml-toolkit; "
             "with write_mode='error' it is left as it is: choose another "
             "output_table, or remove it first"
         )
-    if found.run_id != run_id:
+    if found.run_id != order.run_id:
         raise RequestError(
             f"output_table={name!r} exists already and belongs to "
             f"run_id={found.run_id!r}; pass run_id={found.run_id!r} to go on with that "
             "run, or choose another output_table"
         )
-    changed = differences(to_json(identity), found.identity)
+    changed = differences(to_json(order.identity), found.identity)
     if changed:
         raise RequestError(
-            f"run_id={run_id!r} was another run: {'; '.join(changed)}. Pass the same "
-            "arguments as before, or another run_id and output_table"
+            f"run_id={order.run_id!r} was another run: {'; '.join(changed)}. Pass the "
+            "same arguments as before, or another run_id and output_table"
         )

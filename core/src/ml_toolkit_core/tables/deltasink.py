@@ -131,7 +131,7 @@ class DeltaSink:
     def _take_over(self, table: DeltaTable) -> None:
         version = table.transaction_version(self.order.run_id)
         if version is None:  # somebody made a table here after the claim
-            check(None, self.order.output, self.order.run_id, self.order.identity)
+            check(None, self.order)
             return
         self._commits = version
         self._commit(table, ())

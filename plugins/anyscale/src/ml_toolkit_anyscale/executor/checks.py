@@ -46,7 +46,7 @@ def check(
             raise RequestError(
                 f"sampling_params={{{name!r}: {value!r}}}: {name} must be {allowed}"
             )
-    _check_chat(prompts, model)
+    check_chat(prompts, model)
 
 
 def _check_names(
@@ -71,10 +71,15 @@ def _check_owned(
             )
 
 
-def _check_chat(prompts: Prompts, model: ModelLocation) -> None:
+def check_chat(prompts: Prompts, model: ModelLocation) -> None:
+    """Refuse what needs a chat template when the model is known to have none.
+
+    Raises:
+        RequestError: Naming the argument that asks for a chat.
+    """
     if model.has_chat_template is not False:
         return
-    for argument in ("messages_column", "system_prompt"):
+    for argument in _CHATS:
         if (value := getattr(prompts, argument)) is not None:
             raise RequestError(
                 f"{argument}={value!r} needs a chat, but the model {model.name!r} has "
@@ -107,6 +112,8 @@ class _Range:
         return f"{kind} {low}{'' if self.high is None else f' and at most {self.high}'}"
 
 
+#: What makes a chat of every row.
+_CHATS: Final = ("messages_column", "system_prompt", "tools_column")
 _CLASSES: Final = {"sampling_params": "SamplingParams", "engine_kwargs": "EngineArgs"}
 
 #: vLLM 0.32.0, ``SamplingParams._verify_args``: the rules that are one comparison.

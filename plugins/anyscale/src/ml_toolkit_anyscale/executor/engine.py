@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
+from attrs import evolve
 from pydantic import TypeAdapter
 from vllm import EngineArgs, LLMEngine, RequestOutput, SamplingParams
 from vllm.exceptions import VLLMClientError
 from vllm.inputs import TokensPrompt
 from vllm.sampling_params import RequestOutputKind
 
+from ml_toolkit_anyscale.executor.checks import check_chat
 from ml_toolkit_anyscale.executor.settings import MAX_TOKENS, engine_arguments
 from ml_toolkit_anyscale.executor.tokens import Tokens
 from ml_toolkit_anyscale.executor.words import last_words
@@ -54,7 +56,11 @@ class VLLMEngine:
         self._defaults = _author_defaults(config)
         self._seqs: int = self._engine.vllm_config.scheduler_config.max_num_seqs
         self._tokens = Tokens(self._engine.get_tokenizer(), config.max_model_len)
-        _check_chat(order, self._tokens)
+        # Here the client may not have known it: a model from the hub.
+        has_chat_template = self._tokens.has_chat_template
+        check_chat(
+            order.prompts, evolve(order.model, has_chat_template=has_chat_template)
+        )
         self._params: tuple[Mapping[str, Json], Any] = ({}, None)
         self._unfinished: set[str] = set()
         log.info(
@@ -125,18 +131,6 @@ class VLLMEngine:
     def _died(self, error: Exception) -> ReplicaDied:
         return ReplicaDied(
             f"replica {self._replica}: the engine failed: {last_words(error)}"
-        )
-
-
-def _check_chat(order: WorkOrder, tokens: Tokens) -> None:
-    """Refuse chats here when the client could not know: a model from the hub."""
-    prompts = order.prompts
-    asks = prompts.messages_column is not None or prompts.system_prompt is not None
-    if asks and not tokens.has_chat_template:
-        raise RequestError(
-            f"model={order.model.name!r} has no chat template, so it takes neither "
-            "messages_column nor system_prompt. Use an instruct model, or put the "
-            "whole text into prompt_column= or prompt_template=."
         )
 
 

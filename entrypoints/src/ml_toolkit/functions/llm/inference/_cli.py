@@ -3,6 +3,7 @@
 import functools
 import json
 import sys
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -202,6 +203,29 @@ def logs(
 def cancel(handle: Handle) -> None:
     """End a job; rows that are published stay."""
     typer.echo(describe(_run.attach(handle).cancel()))
+
+
+@app.command()
+def fleet(  # noqa: PLR0913, PLR0917  its options
+    model: Model,
+    devices: Annotated[str, _text("Cards, as 24GB*3,80GB.")],
+    replicas: Annotated[str, _text("max, depth (or 1), or a number.")] = "max",
+    context: Annotated[int | None, _text("The longest sequence, in tokens.")] = None,
+    sequences: Annotated[int, _text("Sequences of that length at a time.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Say how many copies of a model fit on a shelf of unequal cards."""
+    planning = import_module("ml_toolkit_core.planning")
+    made = planning.plan_shelf(
+        planning.read_profile(model),
+        planning.devices_of(devices),
+        replicas,
+        context=context,
+        sequences=sequences,
+    )
+    lines = [json.dumps(to_json(made.plan))] if as_json else made.lines()
+    for line in lines:
+        typer.echo(line)
 
 
 @app.command()

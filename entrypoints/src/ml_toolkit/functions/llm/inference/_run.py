@@ -10,7 +10,7 @@ from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.plan import InferencePlan
-from ml_toolkit_core.values import InferenceRequest, Prompts, WriteMode
+from ml_toolkit_core.values import InferenceRequest, JobHandle, Prompts, WriteMode
 
 _BACKENDS: Final = Backends()
 
@@ -228,8 +228,8 @@ def plan_inference(
     return run_inference(input_table, model, output_table, dry_run=True, **options)
 
 
-def attach(handle: str) -> InferenceJob:
-    """Get a job back from the text of its handle, in any process.
+def attach(handle: str | JobHandle) -> InferenceJob:
+    """Get a job back from its handle or the handle's text, in any process.
 
     Raises:
         RequestError: The text is no handle, or no such job is known.
