@@ -362,6 +362,19 @@ def test_no_secret_travels_or_is_printed(ask, twin, monkeypatch, caplog, capfd):
     assert (captured.out, captured.err) == ("", "")
 
 
+def test_a_job_from_inside_a_workspace_is_the_same_job(ask, quiet_twin, monkeypatch):
+    ask("one", wait=False)
+    monkeypatch.setenv("ANYSCALE_EXPERIMENTAL_WORKSPACE_ID", "expwrk_1")
+    monkeypatch.setenv("ANYSCALE_SESSION_ID", "ses_1")
+    monkeypatch.setenv("ANYSCALE_INTERNAL_SYSTEM_STORAGE", "s3://bucket/secret")
+
+    ask("two", wait=False)
+
+    one, two = (dict(job.config) for job in quiet_twin.jobs)
+    assert set(one.pop("runtime_env")) == set(two.pop("runtime_env"))
+    assert one == two
+
+
 def test_nothing_of_ours_is_installed_where_the_job_runs(image):
     python = f"{image.partition(':')[0]}/python"
     script = (
