@@ -76,6 +76,34 @@ def test_parquet_and_delta_are_read_too(tmp_path, read_parts):
         assert sorted(row["n"] for row in rows) == list(range(70))
 
 
+def test_a_list_of_csv_files_is_one_table_of_text(tmp_path, read_parts):
+    (tmp_path / "a.csv").write_bytes("n;prompt\n007;grün\n1;\n".encode("cp1252"))
+    (tmp_path / "b.csv").write_bytes(b'n;prompt\nNA;""\n')
+
+    scripted_list = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    run_inference(
+        scripted_list,
+        "stub/any",
+        str(tmp_path / "out"),
+        executor="scripted",
+        output_format="jsonl",
+        progress=False,
+        read_options={"encoding": "cp1252", "delimiter": ";"},
+    )
+
+    rows = read_parts(tmp_path / "out")
+    assert [(row["n"], row["prompt"]) for row in rows] == [
+        ("007", "grün"),
+        ("1", None),
+        ("NA", ""),
+    ]
+    assert [row["error"] and row["error"].split(":")[0] for row in rows] == [
+        None,
+        "prompt_null",
+        "prompt_empty",
+    ]
+
+
 def test_a_row_that_fails_keeps_its_columns_and_is_listed(jsonl, tmp_path, read_parts):
     rows = [
         {"id": "good", "prompt": "fine"},

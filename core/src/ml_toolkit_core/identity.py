@@ -15,6 +15,7 @@ def identity(request: InferenceRequest, pinned: Pinned) -> dict[str, Json]:
             "uri": pinned.source.uri,
             "version": pinned.pin.version,
             "content": digest(pinned.pin),
+            "read_options": to_json(request.read_options),
         },
         "model": {"uri": pinned.model.uri, "revision": pinned.model.revision},
         "prompts": to_json(pinned.prompts),
