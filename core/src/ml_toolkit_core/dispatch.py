@@ -68,7 +68,7 @@ def prepare(
         target=target,
         replicas=hooks.plan_replicas(request, target),
         split_rows=split_rows(pinned.pin),
-        ledger_uri=f"{pinned.output.uri}/_ml_toolkit/{run_id}",
+        ledger_uri=f"{tables('claim').own_folder(pinned.output)}/{run_id}",
     )
 
 

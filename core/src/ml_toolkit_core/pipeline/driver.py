@@ -99,12 +99,14 @@ def _answer(
 
 def _finish(order: WorkOrder, sink: Sink, book: Book) -> RunResult:
     book.enter("finishing")
-    errors = sink.list_failed()
     total = book.published
     if total.done and total.failed == total.done:
+        errors = sink.list_failed()
         raise JobError(
             f"all {total.done:,} rows failed; the reasons are listed in {errors!r}"
         )
+    sink.complete()
+    errors = sink.list_failed()
     book.enter("done")
     return RunResult(
         output=order.output.uri,

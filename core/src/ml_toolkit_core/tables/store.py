@@ -179,6 +179,7 @@ class LocalStore:
     def publish(self, source: str, target: str) -> None:
         """Link, then unlink: unlike a rename, a link never replaces."""
         old, new = Path(source), Path(target)
+        make_folder(new.parent)
         try:
             os.link(old, new)
         except FileExistsError:

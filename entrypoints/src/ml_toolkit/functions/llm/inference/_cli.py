@@ -67,7 +67,7 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     ] = None,
     engine_kwargs: Annotated[str | None, _text("vLLM's EngineArgs as JSON.")] = None,
     input_format: Annotated[str | None, _text("jsonl, csv, parquet or delta.")] = None,
-    output_format: Annotated[str | None, _text("delta or jsonl.")] = None,
+    output_format: Annotated[str | None, _text("delta, jsonl, csv or parquet.")] = None,
     read_options: Annotated[
         str | None, _text("""For CSV, as JSON: '{"encoding": "cp1252"}'.""")
     ] = None,

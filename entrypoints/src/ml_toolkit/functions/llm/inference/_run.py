@@ -109,8 +109,9 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             slash or a known suffix is a path.
         model: A Hugging Face folder, a ``.gguf`` file, ``catalog.schema.model`` or a
             Hugging Face id.
-        output_table: A folder or a name; a Delta table, or JSONL parts with
-            ``output_format="jsonl"``. It must not exist yet.
+        output_table: A name or a path: a Delta table; one file when it ends in
+            ``.jsonl``, ``.csv`` or ``.parquet``; or with ``output_format`` a folder
+            of parts. It must not exist yet.
         compute_type: Where to run: the name of an installed backend.
         gpu_type: The backend's word for a GPU.
         num_gpus: GPUs in total, over all nodes.
@@ -128,7 +129,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         engine_kwargs: vLLM's ``EngineArgs`` by name.
         input_format: ``jsonl``, ``csv``, ``parquet`` or ``delta``, where the name does
             not say.
-        output_format: ``delta`` or ``jsonl``.
+        output_format: ``delta``, ``jsonl``, ``csv`` or ``parquet``.
         read_options: For CSV, its ``encoding`` (UTF-8) and ``delimiter`` (a comma).
         output_column: Where the answer goes, after the input's columns and before
             ``error``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens``.
