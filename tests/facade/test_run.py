@@ -76,6 +76,51 @@ def test_parquet_and_delta_are_read_too(tmp_path, read_parts):
         assert sorted(row["n"] for row in rows) == list(range(70))
 
 
+def test_a_list_of_csv_files_is_one_table_of_text(tmp_path, read_parts):
+    (tmp_path / "a.csv").write_bytes("n;prompt\n007;grün\n1;\n".encode("cp1252"))
+    (tmp_path / "b.csv").write_bytes(b'n;prompt\nNA;""\n')
+
+    scripted_list = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    run_inference(
+        scripted_list,
+        "stub/any",
+        str(tmp_path / "out"),
+        executor="scripted",
+        output_format="jsonl",
+        progress=False,
+        read_options={"encoding": "cp1252", "delimiter": ";"},
+    )
+
+    rows = read_parts(tmp_path / "out")
+    assert [(row["n"], row["prompt"]) for row in rows] == [
+        ("007", "grün"),
+        ("1", None),
+        ("NA", ""),
+    ]
+    assert [row["error"] and row["error"].split(":")[0] for row in rows] == [
+        None,
+        "prompt_null",
+        "prompt_empty",
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_one_file_is_killed_resumed_and_whole(jsonl, tmp_path, suffix):
+    # 300 ms a step: the first split is kept long before the 150th answer.
+    script = {"die_after": 150, "sleep_ms": 300, "attempt": 1}
+    call = {"script": script, "run_id": "night", "output_format": None}
+    source, output = jsonl(ROWS), tmp_path / f"out.{suffix}"
+    with pytest.raises(JobError, match="run_id='night' goes on"):
+        scripted(source, output, **call)
+    seen = output.exists()
+
+    result = scripted(source, output, **call).result()
+
+    assert not seen
+    assert (result.rows, result.attempt) == (200, 2)
+    assert result.requests < 200
+
+
 def test_a_row_that_fails_keeps_its_columns_and_is_listed(jsonl, tmp_path, read_parts):
     rows = [
         {"id": "good", "prompt": "fine"},

@@ -65,7 +65,7 @@ def prepare(
         split_rows=owner.identity.get("split_rows", split_rows(pinned.pin))
         if owner is not None and owner.run_id == run_id
         else split_rows(pinned.pin),
-        ledger_uri=f"{pinned.output.uri}/_ml_toolkit/{run_id}",
+        ledger_uri=f"{tables('claim').own_folder(pinned.output)}/{run_id}",
     )
     order = plan.order(attempt=1)
     if owner is not None:

@@ -52,12 +52,12 @@ class ThreePartName:
 def is_path(text: str) -> bool:
     """Whether the text itself says that it is a path or URI.
 
-    >>> is_path("cat.sch.tbl"), is_path("./cat.sch.tbl"), is_path("rows.jsonl")
+    >>> is_path("cat.sch.tbl"), is_path("./cat.sch.tbl"), is_path("rows*.jsonl")
     (False, True, True)
     """
     return (
         "://" in text
-        or "/" in _unquoted(text)
+        or any(character in _unquoted(text) for character in "/*?[")
         or "." not in text
         or text in {".", ".."}
         or text.startswith("~")

@@ -69,6 +69,7 @@ class WorkOrder:
                 "uri": self.source.uri,
                 "version": self.pin.version,
                 "content": digest(self.pin),
+                "read_options": to_json(self.source.read_options),
             },
             "model": {"uri": self.model.uri, "revision": self.model.revision},
             "prompts": to_json(self.prompts),

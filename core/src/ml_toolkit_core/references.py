@@ -50,17 +50,18 @@ def resolve_references(request: InferenceRequest) -> Pinned:
     Raises:
         RequestError: When one of them is not as the request needs it.
     """
-    source = _table(request.input_table, "input_table", "read", request.input_format)
+    source = evolve(_source(request), read_options=request.read_options)
     output = _table(
         request.output_table, "output_table", "write", request.output_format
     )
     asked = request.prompts.prompt_column or PROMPT_COLUMN
+    given = source.members or (source.uri,)
     source, pin = tables("pin").pin_table(source, text_columns=(asked,))
     output = evolve(output, format=tables("sink").output_format(output))
-    if _nested(source.uri, output.uri):
+    if any(_nested(text, output.uri) for text in given):
         raise RequestError(
             f"output_table={request.output_table!r} and "
-            f"input_table={request.input_table!r} are the same place or lie in one "
+            f"input_table={source.name!r} are the same place or lie in one "
             "another; write to another place"
         )
     prompts = find_prompts(request.prompts, pin)
@@ -71,6 +72,24 @@ def resolve_references(request: InferenceRequest) -> Pinned:
         model=find_model(request.model),
         output=output,
         prompts=prompts,
+    )
+
+
+def _source(request: InferenceRequest) -> TableLocation:
+    given = request.input_table
+    if isinstance(given, str):
+        return _table(given, "input_table", "read", request.input_format)
+    tables = [_table(t, "input_table", "read", request.input_format) for t in given]
+    named = [table.name for table in tables if table.catalog is not None]
+    if named:
+        raise RequestError(
+            f"input_table: {', '.join(map(repr, named))} in a list is a table's name; "
+            "a list is of files and folders: pass one table alone"
+        )
+    return evolve(
+        tables[0],
+        name=", ".join(table.name for table in tables),
+        members=tuple(table.uri for table in tables),
     )
 
 
@@ -104,8 +123,11 @@ def _format(given: str, argument: str) -> TableFormat:
 
 
 def _nested(one: str, other: str) -> bool:
+    """Whether one place holds the other, or a glob takes in the other."""
     first, second = Path(one).resolve(), Path(other).resolve()
-    return first == second or first in second.parents or second in first.parents
+    if first == second or first in second.parents or second in first.parents:
+        return True
+    return any(second.match(one) for second in (second, *second.parents))
 
 
 def find_prompts(prompts: Prompts, pin: InputPin) -> Prompts:

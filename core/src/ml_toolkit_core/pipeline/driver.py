@@ -114,12 +114,14 @@ def _check_whole(splits: Sequence[Split], book: Book) -> None:
 
 def _finish(order: WorkOrder, sink: Sink, book: Book) -> RunResult:
     book.enter("finishing")
-    errors = sink.list_failed()
     total = book.published
     if total.done and total.failed == total.done:
+        errors = sink.list_failed()
         raise JobError(
             f"all {total.done:,} rows failed; the reasons are listed in {errors!r}"
         )
+    sink.complete()
+    errors = sink.list_failed()
     book.enter("done")
     return RunResult(
         output=order.output.uri,

@@ -162,13 +162,12 @@ def _route_notes(
 
 
 def _place_notes(request: InferenceRequest) -> tuple[str, ...]:
-    named = {
-        "input_table": request.input_table,
-        "output_table": request.output_table,
-    }
+    given = request.input_table
+    inputs = (given,) if isinstance(given, str) else given
+    named = [("input_table", text) for text in inputs]
     paths = [
         f"{argument}={text!r}"
-        for argument, text in named.items()
+        for argument, text in [*named, ("output_table", request.output_table)]
         if is_path(text) and "://" not in text
     ]
     if not paths:

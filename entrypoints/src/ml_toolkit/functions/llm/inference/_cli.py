@@ -67,8 +67,11 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
         str | None, _text("The sampling parameters of each row.")
     ] = None,
     engine_kwargs: Annotated[str | None, _text("vLLM's EngineArgs as JSON.")] = None,
-    input_format: Annotated[str | None, _text("jsonl, parquet or delta.")] = None,
-    output_format: Annotated[str | None, _text("delta or jsonl.")] = None,
+    input_format: Annotated[str | None, _text("jsonl, csv, parquet or delta.")] = None,
+    output_format: Annotated[str | None, _text("delta, jsonl, csv or parquet.")] = None,
+    read_options: Annotated[
+        str | None, _text("""For CSV, as JSON: '{"encoding": "cp1252"}'.""")
+    ] = None,
     output_column: Annotated[str, _text("Where the answer goes.")] = "generated_text",
     limit: Annotated[int | None, _text("Rows at most, from the first.")] = None,
     write_mode: Annotated[
@@ -102,6 +105,7 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     arguments |= {
         "sampling_params": _json(sampling_params, "--sampling-params"),
         "engine_kwargs": _json(engine_kwargs, "--engine-kwargs"),
+        "read_options": _json(read_options, "--read-options"),
         **_pairs(option or []),
     }
     if dry_run:
