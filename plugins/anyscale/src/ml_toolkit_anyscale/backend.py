@@ -42,6 +42,9 @@ NAME: Final = "anyscale"
 LEDGER_URI: Final = "ledger_uri"
 MADE_BY: Final = "made_by"
 US: Final = "ml-toolkit"
+#: A driver joins the cluster's Ray and starts none of its own. A value that is set
+#: stands, an empty one too.
+ENTRYPOINT: Final = f'RAY_ADDRESS="${{RAY_ADDRESS-auto}}" {COMMAND}'
 #: Longer ledger URIs do not travel as a tag; no limit is documented, 256 is usual.
 _TAG_CHARS: Final = 256
 
@@ -227,7 +230,7 @@ def _parcel(order: WorkOrder, target: ComputeTarget, folder: Path) -> Parcel:
         tags[LEDGER_URI] = order.ledger_uri
     return Parcel(
         name=job_name(order.run_id, order.attempt),
-        entrypoint=COMMAND,
+        entrypoint=ENTRYPOINT,
         folder=folder,
         tags=tags,
         **{

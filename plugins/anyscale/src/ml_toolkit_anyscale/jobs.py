@@ -37,6 +37,20 @@ CALL_S: Final = 300.0
 _PAGE: Final = 50
 
 
+class _Client(AnyscaleClient):  # type: ignore[misc]  # the SDK is untyped
+    """Makes the same job from everywhere.
+
+    Inside a workspace of Anyscale's the SDK would add the workspace's own ``.env`` to
+    the job's variables, which everybody can read, and its packages and project.
+    """
+
+    def get_current_workspace_id(self) -> None:
+        """Be in no workspace."""
+
+    def get_current_workspace_cluster(self) -> None:
+        """Likewise."""
+
+
 class Jobs:
     """The jobs of one account.
 
@@ -214,6 +228,8 @@ class Jobs:
             wire.shut = True
         # A request that was under way has its own limit and ends by itself.
         thread.join(self._request_s)
+        if thread.is_alive() and wire.last is not None:
+            wire.last.timed_out = True
         if answers:
             return answers[0]
         fault = faults[0] if faults else fault_of(Shut(), wire)
@@ -235,7 +251,7 @@ class Jobs:
         for api in apis:
             rest = api.api_client.rest_client
             rest.pool_manager = Gate(rest.pool_manager, wire)
-        return AnyscaleClient(
+        return _Client(
             api_clients=apis,
             host=self._account.host,
             logger=BlockLogger(log_output=False),
