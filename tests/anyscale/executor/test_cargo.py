@@ -11,7 +11,7 @@ SPLIT = Split(index=3, file=0, start=10, stop=12)
 def test_rows_and_errors_arrive_as_they_were():
     batch = pa.record_batch({"q": ["a", None]})
     rows = SplitRows(
-        split=SPLIT, batch=batch, errors={1: RowError("row_broken", "no JSON")}
+        split=SPLIT, batch=batch, errors={1: RowError("unreadable", "no JSON")}
     )
 
     arrived = pickle.loads(pickle.dumps(Cargo.pack(rows))).unpack()
@@ -19,7 +19,7 @@ def test_rows_and_errors_arrive_as_they_were():
     assert arrived.split == SPLIT
     assert arrived.batch.equals(batch)
     assert [(i, error.kind, error.message) for i, error in arrived.errors.items()] == [
-        (1, "row_broken", "no JSON")
+        (1, "unreadable", "no JSON")
     ]
 
 

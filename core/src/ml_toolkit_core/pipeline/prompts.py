@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import EngineRequest
-from ml_toolkit_core.tables.parts import RowError
+from ml_toolkit_core.tables.parts import RowError, RowFault
 from ml_toolkit_core.wire import Json
 
 #: Marks a column whose values travel as JSON text.
@@ -64,10 +64,10 @@ class Prompter:
         name = self._prompts.tools_column
         if name is None or self._columns[name][row] is None:
             return None
-        tools = decoded(self._columns[name][row], name, "tools_invalid")
+        tools = decoded(self._columns[name][row], name, RowFault.TOOLS_INVALID)
         if not isinstance(tools, list) or not all(isinstance(t, dict) for t in tools):
             raise RowError(
-                "tools_invalid", f"column {name!r} holds no list of tool objects"
+                RowFault.TOOLS_INVALID, f"column {name!r} holds no list of tool objects"
             )
         return tools or None
 
@@ -75,10 +75,13 @@ class Prompter:
         name = self._prompts.sampling_params_column
         if name is None or self._columns[name][row] is None:
             return self._params
-        params = decoded(self._columns[name][row], name, "sampling_params_invalid")
+        params = decoded(
+            self._columns[name][row], name, RowFault.SAMPLING_PARAMS_INVALID
+        )
         if not isinstance(params, dict):
             raise RowError(
-                "sampling_params_invalid", f"column {name!r} holds {_kind(params)}"
+                RowFault.SAMPLING_PARAMS_INVALID,
+                f"column {name!r} holds {_kind(params)}",
             )
         given = {key: value for key, value in params.items() if value is not None}
         return {**self._params, **given}
@@ -91,15 +94,15 @@ def question(value: object, column: str) -> str:
         RowError: When it is null, blank or no text.
     """
     if value is None:
-        raise RowError("prompt_null", f"column {column!r} is null")
+        raise RowError(RowFault.PROMPT_NULL, f"column {column!r} is null")
     if not isinstance(value, str):
         raise RowError(
-            "prompt_wrong_type",
+            RowFault.PROMPT_WRONG_TYPE,
             f"column {column!r} holds {_kind(value)} here, and a prompt is text",
         )
     if not value.strip():
         what = "blank" if value else "empty"
-        raise RowError("prompt_empty", f"column {column!r} is {what}")
+        raise RowError(RowFault.PROMPT_EMPTY, f"column {column!r} is {what}")
     return value
 
 
@@ -124,20 +127,21 @@ def chat(value: Json, column: str) -> list[dict[str, Json]]:
         RowError: When it is no chat.
     """
     if value is None:
-        raise RowError("messages_null", f"column {column!r} is null")
+        raise RowError(RowFault.MESSAGES_NULL, f"column {column!r} is null")
     if isinstance(value, str) and not value.strip():
-        raise RowError("messages_empty", f"column {column!r} is empty text")
-    value = decoded(value, column, "messages_invalid")
+        raise RowError(RowFault.MESSAGES_EMPTY, f"column {column!r} is empty text")
+    value = decoded(value, column, RowFault.MESSAGES_INVALID)
     if not isinstance(value, list):
         raise RowError(
-            "messages_invalid", f"column {column!r} holds {_kind(value)}, not a list"
+            RowFault.MESSAGES_INVALID,
+            f"column {column!r} holds {_kind(value)}, not a list",
         )
     if not value:
-        raise RowError("messages_empty", f"column {column!r} is an empty list")
+        raise RowError(RowFault.MESSAGES_EMPTY, f"column {column!r} is an empty list")
     return [_message(item, i, column) for i, item in enumerate(value)]
 
 
-def decoded(value: Json, column: str, kind: str) -> Json:
+def decoded(value: Json, column: str, kind: RowFault) -> Json:
     """Return a value that may be given as JSON text.
 
     Raises:
@@ -162,13 +166,15 @@ def decoded(value: Json, column: str, kind: str) -> Json:
 def _message(item: object, place: int, column: str) -> dict[str, Json]:
     where = f"message {place} of column {column!r}"
     if not isinstance(item, Mapping):
-        raise RowError("messages_invalid", f"{where} is {_kind(item)}, not an object")
+        raise RowError(
+            RowFault.MESSAGES_INVALID, f"{where} is {_kind(item)}, not an object"
+        )
     message = {key: value for key, value in item.items() if value is not None}
     if not isinstance(message.get("role"), str):
-        raise RowError("messages_invalid", f"{where} has no role")
+        raise RowError(RowFault.MESSAGES_INVALID, f"{where} has no role")
     content = message.get("content")
     if not isinstance(content, str | list) and "tool_calls" not in message:
-        raise RowError("messages_invalid", f"{where} has no content")
+        raise RowError(RowFault.MESSAGES_INVALID, f"{where} has no content")
     return message
 
 
@@ -185,7 +191,9 @@ def _text(value: object, column: str) -> str:
     if isinstance(value, str):
         return value
     if value is None:
-        raise RowError("prompt_null", f"column {column!r} of the template is null")
+        raise RowError(
+            RowFault.PROMPT_NULL, f"column {column!r} of the template is null"
+        )
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float | decimal.Decimal):
@@ -198,7 +206,7 @@ def _text(value: object, column: str) -> str:
         except TypeError:
             pass
     raise RowError(
-        "prompt_wrong_type",
+        RowFault.PROMPT_WRONG_TYPE,
         f"column {column!r} of the template holds {_kind(value)}, which has no text",
     )
 

@@ -5,7 +5,7 @@ from typing import Self
 import pyarrow as pa
 from attrs import frozen
 
-from ml_toolkit_core.tables.parts import RowError, Split, SplitRows
+from ml_toolkit_core.tables.parts import RowError, RowFault, Split, SplitRows
 
 
 @frozen(kw_only=True)
@@ -41,5 +41,5 @@ class Cargo:
         return SplitRows(
             split=self.split,
             batch=batch,
-            errors={i: RowError(kind, text) for i, kind, text in self.errors},
+            errors={i: RowError(RowFault(kind), text) for i, kind, text in self.errors},
         )
