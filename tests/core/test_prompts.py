@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.order import WorkOrder
-from ml_toolkit_core.pipeline.prompts import Prompter, chat, fill, question
+from ml_toolkit_core.pipeline.prompts import Prompter, chat, fill, pieces, question
 from ml_toolkit_core.references import template_fields
 from ml_toolkit_core.tables.parts import RowError
 from ml_toolkit_core.values import (
@@ -57,17 +57,36 @@ def test_any_other_text_is_asked_as_it_is(text):
     ],
 )
 def test_a_template_says_other_values_as_text(value, text):
-    assert fill("<{a}>", {"a": [value]}, 0) == f"<{text}>"
+    assert fill(pieces("<{a}>"), {"a": [value]}, 0) == f"<{text}>"
+
+
+def test_times_are_said_to_the_microsecond():
+    moment = pa.timestamp("ns", "Europe/Paris")
+    schema = pa.schema(
+        [
+            ("at", moment),
+            ("t", pa.time64("ns")),
+            ("l", pa.list_(pa.struct([("x", pa.timestamp("ns"))]))),
+        ]
+    )
+    rows = [{"at": 1_600_000_000_123_456_789, "t": 1_001, "l": [{"x": 1}]}]
+    made = prompter(rows, schema, prompt_template="{at} {t}")
+
+    assert made.request(0).prompt == (
+        "2020-09-13T14:26:40.123456+02:00 00:00:00.000001"
+    )
+    with pytest.raises(RowError, match="prompt_wrong_type: column 'l'"):
+        prompter(rows, schema, prompt_template="{l}").request(0)
 
 
 @given(st.text())
 def test_braces_in_the_data_are_data(text):
-    assert fill("{{x}} {a} {a}", {"a": [text]}, 0) == f"{{x}} {text} {text}"
+    assert fill(pieces("{{x}} {a} {a}"), {"a": [text]}, 0) == f"{{x}} {text} {text}"
 
 
 def test_a_null_field_of_a_template_is_a_row_error():
     with pytest.raises(RowError, match="column 'a' of the template is null"):
-        fill("{a}", {"a": [None]}, 0)
+        fill(pieces("{a}"), {"a": [None]}, 0)
 
 
 @pytest.mark.parametrize("value", [CHAT, json.dumps(CHAT)])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ml_toolkit.functions.llm.inference._cli import app
+
 TOOL = Path(sysconfig.get_path("scripts")) / "ml-toolkit"
 
 
@@ -108,6 +110,14 @@ def test_backends_lists_what_is_installed():
 
 def test_an_unknown_job_ends_with_2():
     assert ml_toolkit("status", "local://nobody").returncode == 2
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/command-line.rst"])
+def test_the_page_shows_every_command(page):
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    commands = [c.name or c.callback.__name__ for c in app.registered_commands]
+
+    assert [name for name in commands if f"$ ml-toolkit {name}" not in text] == []
 
 
 def test_the_help_imports_no_tables():

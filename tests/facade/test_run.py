@@ -179,14 +179,20 @@ def test_a_killed_worker_is_failed_with_the_end_of_its_log(jsonl, tmp_path):
 
 @pytest.mark.parametrize("output_format", ["jsonl", "delta"])
 def test_a_killed_run_goes_on_where_it_was_published(
-    jsonl, tmp_path, read_parts, output_format
+    jsonl, tmp_path, home, read_parts, output_format
 ):
-    # 300 ms a step: the first split is published long before the 150th answer.
-    script = {"die_after": 150, "sleep_ms": 300, "attempt": 1}
+    script = {"hang_after": 150, "attempt": 1}
     call = {"script": script, "run_id": "night", "output_format": output_format}
     source, output = jsonl(ROWS), tmp_path / "out"
+
+    def kill_once_published(status):
+        seen = status.progress
+        if status.state is JobState.RUNNING and seen is not None and seen.published:
+            record = home / "runs/night/attempt-0001/worker.json"
+            os.kill(json.loads(record.read_text())["pid"], signal.SIGKILL)
+
     with pytest.raises(JobError, match="run_id='night' goes on"):
-        scripted(source, output, **call)
+        scripted(source, output, **call, progress=kill_once_published)
     published = attach("local://night").status().progress.published
     before = published_ids(output, output_format, read_parts)
 

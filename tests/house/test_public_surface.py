@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ml_toolkit.functions.llm import inference
+from ml_toolkit_core import errors
 from ml_toolkit_core.hookspecs import BackendHooks
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +22,13 @@ def test_the_public_surface_is_exactly_all():
 
     assert shown == set(inference.__all__)
     assert inference.__all__ == sorted(inference.__all__)
+
+
+def test_the_page_of_the_api_names_all():
+    page = (ROOT / "docs/api.rst").read_text(encoding="utf-8")
+    others = [name for name in inference.__all__ if not hasattr(errors, name)]
+
+    assert [name for name in others if name not in page] == []
 
 
 def test_every_hook_says_what_it_is_asked():

@@ -1,6 +1,6 @@
 import pytest
 
-from ml_toolkit_anyscale.executor.models import stage
+from ml_toolkit_anyscale.executor.models import move, stage
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.values import ModelKind, ModelLocation
 
@@ -36,3 +36,26 @@ def test_a_cut_off_gguf_leaves_nothing_in_the_cache(tmp_path):
         stage(gguf(path), tmp_path / "home")
 
     assert list((tmp_path / "home" / "cache" / "models").iterdir()) == []
+
+
+def made(folder, text):
+    folder.mkdir()
+    (folder / "config.json").write_text(text)
+    return folder
+
+
+def test_a_faster_run_s_folder_stays(tmp_path):
+    first = made(tmp_path / "model", "first")
+
+    move(made(tmp_path / "aside", "second"), first)
+
+    assert (first / "config.json").read_text() == "first"
+
+
+def test_a_place_that_cannot_be_taken_is_told_with_its_cause(tmp_path):
+    (tmp_path / "model").write_text("a file")
+
+    with pytest.raises(RequestError, match="/model' cannot be made: Not a dir") as told:
+        move(made(tmp_path / "aside", "mine"), tmp_path / "model")
+
+    assert isinstance(told.value.__cause__, NotADirectoryError)

@@ -9,7 +9,7 @@ import pytest
 
 from ml_toolkit_anyscale.executor.pool import RayPool
 from ml_toolkit_core.errors import ReplicaDied, RequestError
-from ml_toolkit_core.tables.parts import Part, RowError, Split, SplitRows
+from ml_toolkit_core.tables.parts import Part, RowError, RowFault, Split, SplitRows
 from ml_toolkit_core.values import ModelKind, ModelLocation, Prompts, ReplicaPlan
 
 SCRIPTED = "ml_toolkit_core.testing.scripted_engine:ScriptedEngine"
@@ -79,7 +79,7 @@ def make_pool(make_order, tmp_path):
 
 def test_every_split_comes_back_from_two_replicas(make_pool):
     prompts = [f"row {i}" for i in range(101)]
-    errors = {0: {1: RowError("row_broken", "no JSON")}}
+    errors = {0: {1: RowError(RowFault.UNREADABLE, "no JSON")}}
     pool = make_pool(replicas=2, engine_kwargs={"max_num_seqs": 4})
 
     capacity = pool.start()
@@ -91,7 +91,7 @@ def test_every_split_comes_back_from_two_replicas(make_pool):
     assert [row["generated_text"] for row in rows] == [
         None if i == 1 else prompt for i, prompt in enumerate(prompts)
     ]
-    assert rows[1]["error"] == "row_broken: no JSON"
+    assert rows[1]["error"] == "unreadable: no JSON"
 
 
 def test_a_killed_replica_is_told_in_one_sentence(make_pool):

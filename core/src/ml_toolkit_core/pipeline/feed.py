@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import pyarrow as pa
 from attrs import define, evolve, field
 
 from ml_toolkit_core.tables.parts import Source, Split, SplitRows
@@ -66,8 +67,10 @@ class Feed:
 def _first(rows: SplitRows, count: int) -> SplitRows:
     if rows.batch.num_rows <= count:
         return rows
+    few = rows.batch.slice(0, count)
     return evolve(
         rows,
-        batch=rows.batch.slice(0, count),
+        # A slice would carry the whole batch along when it is sent to a replica.
+        batch=pa.concat_batches([few]),  # type: ignore[attr-defined]
         errors={row: error for row, error in rows.errors.items() if row < count},
     )

@@ -4,18 +4,21 @@ import datetime as dt
 import decimal
 import json
 import string
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import EngineRequest
-from ml_toolkit_core.tables.parts import RowError
+from ml_toolkit_core.references import template_fields
+from ml_toolkit_core.tables.arrowtypes import ArrowType, rebuilt
+from ml_toolkit_core.tables.kinds import is_json
+from ml_toolkit_core.tables.parts import RowError, RowFault
 from ml_toolkit_core.wire import Json
 
-#: Marks a column whose values travel as JSON text.
-_JSON: Final = b"ml_toolkit.json"
+#: A template's pieces: text, and the column whose value follows it, if one does.
+Template: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
 class Prompter:
@@ -29,6 +32,7 @@ class Prompter:
     def __init__(self, order: WorkOrder, batch: pa.RecordBatch) -> None:
         self._prompts = order.prompts
         self._params = order.sampling_params
+        self._template = pieces(order.prompts.prompt_template or "")
         self._columns = {name: _values(batch, name) for name in used_columns(order)}
 
     def request(self, row: int) -> EngineRequest:
@@ -54,20 +58,19 @@ class Prompter:
         return EngineRequest(messages=messages, tools=tools, sampling_params=params)
 
     def _text(self, row: int) -> str:
-        prompts = self._prompts
-        if prompts.prompt_template is not None:
-            return fill(prompts.prompt_template, self._columns, row)
-        name = prompts.prompt_column or ""
+        if self._template:
+            return fill(self._template, self._columns, row)
+        name = self._prompts.prompt_column or ""
         return question(self._columns[name][row], name)
 
     def _row_tools(self, row: int) -> list[dict[str, Json]] | None:
         name = self._prompts.tools_column
         if name is None or self._columns[name][row] is None:
             return None
-        tools = decoded(self._columns[name][row], name, "tools_invalid")
+        tools = decoded(self._columns[name][row], name, RowFault.TOOLS_INVALID)
         if not isinstance(tools, list) or not all(isinstance(t, dict) for t in tools):
             raise RowError(
-                "tools_invalid", f"column {name!r} holds no list of tool objects"
+                RowFault.TOOLS_INVALID, f"column {name!r} holds no list of tool objects"
             )
         return tools or None
 
@@ -75,10 +78,13 @@ class Prompter:
         name = self._prompts.sampling_params_column
         if name is None or self._columns[name][row] is None:
             return self._params
-        params = decoded(self._columns[name][row], name, "sampling_params_invalid")
+        params = decoded(
+            self._columns[name][row], name, RowFault.SAMPLING_PARAMS_INVALID
+        )
         if not isinstance(params, dict):
             raise RowError(
-                "sampling_params_invalid", f"column {name!r} holds {_kind(params)}"
+                RowFault.SAMPLING_PARAMS_INVALID,
+                f"column {name!r} holds {_kind(params)}",
             )
         given = {key: value for key, value in params.items() if value is not None}
         return {**self._params, **given}
@@ -91,30 +97,40 @@ def question(value: object, column: str) -> str:
         RowError: When it is null, blank or no text.
     """
     if value is None:
-        raise RowError("prompt_null", f"column {column!r} is null")
+        raise RowError(RowFault.PROMPT_NULL, f"column {column!r} is null")
     if not isinstance(value, str):
         raise RowError(
-            "prompt_wrong_type",
+            RowFault.PROMPT_WRONG_TYPE,
             f"column {column!r} holds {_kind(value)} here, and a prompt is text",
         )
     if not value.strip():
         what = "blank" if value else "empty"
-        raise RowError("prompt_empty", f"column {column!r} is {what}")
+        raise RowError(RowFault.PROMPT_EMPTY, f"column {column!r} is {what}")
     return value
 
 
-def fill(template: str, columns: Mapping[str, Sequence[object]], row: int) -> str:
+def pieces(template: str) -> Template:
+    """Cut a template up.
+
+    >>> pieces("Where is {name}?")
+    (('Where is ', 'name'), ('?', None))
+    """
+    parsed = string.Formatter().parse(template)
+    return tuple((literal, name) for literal, name, _, _ in parsed)
+
+
+def fill(template: Template, columns: Mapping[str, Sequence[object]], row: int) -> str:
     """Fill a template from one row; braces in the row's values stay as they are.
 
     Raises:
         RowError: When a field's value is null, or cannot be said as text.
     """
-    pieces: list[str] = []
-    for literal, name, _, _ in string.Formatter().parse(template):
-        pieces.append(literal)
+    said: list[str] = []
+    for literal, name in template:
+        said.append(literal)
         if name is not None:
-            pieces.append(_text(columns[name][row], name))
-    return "".join(pieces)
+            said.append(_text(columns[name][row], name))
+    return "".join(said)
 
 
 def chat(value: Json, column: str) -> list[dict[str, Json]]:
@@ -124,20 +140,21 @@ def chat(value: Json, column: str) -> list[dict[str, Json]]:
         RowError: When it is no chat.
     """
     if value is None:
-        raise RowError("messages_null", f"column {column!r} is null")
+        raise RowError(RowFault.MESSAGES_NULL, f"column {column!r} is null")
     if isinstance(value, str) and not value.strip():
-        raise RowError("messages_empty", f"column {column!r} is empty text")
-    value = decoded(value, column, "messages_invalid")
+        raise RowError(RowFault.MESSAGES_EMPTY, f"column {column!r} is empty text")
+    value = decoded(value, column, RowFault.MESSAGES_INVALID)
     if not isinstance(value, list):
         raise RowError(
-            "messages_invalid", f"column {column!r} holds {_kind(value)}, not a list"
+            RowFault.MESSAGES_INVALID,
+            f"column {column!r} holds {_kind(value)}, not a list",
         )
     if not value:
-        raise RowError("messages_empty", f"column {column!r} is an empty list")
+        raise RowError(RowFault.MESSAGES_EMPTY, f"column {column!r} is an empty list")
     return [_message(item, i, column) for i, item in enumerate(value)]
 
 
-def decoded(value: Json, column: str, kind: str) -> Json:
+def decoded(value: Json, column: str, kind: RowFault) -> Json:
     """Return a value that may be given as JSON text.
 
     Raises:
@@ -162,13 +179,15 @@ def decoded(value: Json, column: str, kind: str) -> Json:
 def _message(item: object, place: int, column: str) -> dict[str, Json]:
     where = f"message {place} of column {column!r}"
     if not isinstance(item, Mapping):
-        raise RowError("messages_invalid", f"{where} is {_kind(item)}, not an object")
+        raise RowError(
+            RowFault.MESSAGES_INVALID, f"{where} is {_kind(item)}, not an object"
+        )
     message = {key: value for key, value in item.items() if value is not None}
     if not isinstance(message.get("role"), str):
-        raise RowError("messages_invalid", f"{where} has no role")
+        raise RowError(RowFault.MESSAGES_INVALID, f"{where} has no role")
     content = message.get("content")
     if not isinstance(content, str | list) and "tool_calls" not in message:
-        raise RowError("messages_invalid", f"{where} has no content")
+        raise RowError(RowFault.MESSAGES_INVALID, f"{where} has no content")
     return message
 
 
@@ -185,7 +204,9 @@ def _text(value: object, column: str) -> str:
     if isinstance(value, str):
         return value
     if value is None:
-        raise RowError("prompt_null", f"column {column!r} of the template is null")
+        raise RowError(
+            RowFault.PROMPT_NULL, f"column {column!r} of the template is null"
+        )
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float | decimal.Decimal):
@@ -198,7 +219,7 @@ def _text(value: object, column: str) -> str:
         except TypeError:
             pass
     raise RowError(
-        "prompt_wrong_type",
+        RowFault.PROMPT_WRONG_TYPE,
         f"column {column!r} of the template holds {_kind(value)}, which has no text",
     )
 
@@ -206,29 +227,39 @@ def _text(value: object, column: str) -> str:
 def used_columns(order: WorkOrder) -> tuple[str, ...]:
     """Return the columns that requests are made of."""
     prompts = order.prompts
+    template = prompts.prompt_template
     names = {
         prompts.messages_column,
         prompts.prompt_column,
         prompts.tools_column,
         prompts.sampling_params_column,
-        *(name for _, name, _, _ in _fields(prompts.prompt_template)),
+        *(() if template is None else template_fields(template)),
     }
     return tuple(name for name in names if name is not None)
 
 
-def _fields(template: str | None) -> Iterable[tuple[str, str | None, object, object]]:
-    return string.Formatter().parse(template or "")
-
-
 def _values(batch: pa.RecordBatch, name: str) -> list[Json]:
     index = batch.schema.get_field_index(name)
-    column = batch.schema.field(index)
-    values: list[Json] = batch.column(index).to_pylist()
-    if _JSON in (column.metadata or {}):
+    field = batch.schema.field(index)
+    column = batch.column(index)
+    kind = _in_microseconds(column.type)
+    if kind != column.type:
+        column = column.cast(kind, safe=False)
+    values: list[Json] = column.to_pylist()
+    if is_json(field):
         return [None if text is None else json.loads(text) for text in values]
-    if pa.types.is_nested(column.type):
+    if pa.types.is_nested(kind):
         return [_without_nulls(value) for value in values]
     return values
+
+
+def _in_microseconds(kind: ArrowType) -> ArrowType:
+    """Return a type whose times Python can say; it knows no nanoseconds."""
+    if getattr(kind, "unit", None) != "ns":
+        return rebuilt(kind, _in_microseconds)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    return pa.time64("us") if pa.types.is_time64(kind) else pa.duration("us")
 
 
 def _kind(value: object) -> str:

@@ -8,10 +8,11 @@ import pyarrow as pa
 
 from ml_toolkit_core.tables.arrowtypes import Field
 from ml_toolkit_core.tables.jsontext import dumps
+from ml_toolkit_core.tables.parts import RowFault
 from ml_toolkit_core.values import TableFormat
 
 #: Rows of these kinds were never given to the model.
-_NEVER_ASKED: Final = ("prompt_", "messages_", "unreadable")
+_NEVER_ASKED: Final = frozenset(kind for kind in RowFault if not kind.asked)
 
 
 def list_uri(output_uri: str, output_format: TableFormat | None) -> str:
@@ -31,7 +32,7 @@ def kind_of(error: str) -> str:
 
 def attempts_of(error: str) -> int:
     """Return how often a failed row was given to the model."""
-    return 0 if kind_of(error).startswith(_NEVER_ASKED) else 1
+    return 0 if kind_of(error) in _NEVER_ASKED else 1
 
 
 def list_fields(input_columns: Iterable[str]) -> list[Field]:

@@ -22,7 +22,7 @@ from ml_toolkit_core.tables.jsonlines import (
 )
 from ml_toolkit_core.tables.jsontext import dumps
 from ml_toolkit_core.tables.kinds import Kinds, is_json
-from ml_toolkit_core.tables.parts import RowError, Split, SplitRows
+from ml_toolkit_core.tables.parts import RowError, RowFault, Split, SplitRows
 from ml_toolkit_core.tables.pinned import PinnedFiles
 from ml_toolkit_core.tables.store import Store, place
 from ml_toolkit_core.wire import Json
@@ -170,7 +170,7 @@ def _split_rows(split: Split, taken: list[bytes], schema: pa.Schema) -> SplitRow
             row |= _mended(line, broken, exact)
             if broken:
                 errors[offset] = RowError(
-                    "unreadable",
+                    RowFault.UNREADABLE,
                     f"column {', '.join(map(repr, broken))} holds half of a "
                     "surrogate pair",
                 )

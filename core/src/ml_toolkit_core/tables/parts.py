@@ -1,5 +1,6 @@
 """Splits of the input and parts of the output: the units of work and publication."""
 
+import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, Self
 
@@ -9,20 +10,43 @@ from attrs import field, frozen
 from ml_toolkit_core.errors import ToolkitError
 
 
+class RowFault(enum.StrEnum):
+    """Why a row cannot be answered; see the table in docs/input-output.rst."""
+
+    PROMPT_NULL = "prompt_null"
+    PROMPT_EMPTY = "prompt_empty"
+    PROMPT_WRONG_TYPE = "prompt_wrong_type"
+    PROMPT_INVALID = "prompt_invalid"
+    PROMPT_TOO_LONG = "prompt_too_long"
+    MESSAGES_NULL = "messages_null"
+    MESSAGES_EMPTY = "messages_empty"
+    MESSAGES_INVALID = "messages_invalid"
+    TOOLS_INVALID = "tools_invalid"
+    SAMPLING_PARAMS_INVALID = "sampling_params_invalid"
+    UNREADABLE = "unreadable"
+    REQUEST_REFUSED = "request_refused"
+    ENGINE_ERROR = "engine_error"
+
+    @property
+    def asked(self) -> bool:
+        """Whether the row was given to the model before it failed."""
+        return self is RowFault.ENGINE_ERROR
+
+
 class RowError(ToolkitError):
     """One row cannot be answered; it becomes an error row, never a failed run.
 
     Args:
-        kind: A word for the cause, for example ``prompt_too_long``.
+        kind: The cause.
         message: A sentence without the row's own text.
     """
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: RowFault, message: str) -> None:
         super().__init__(f"{kind}: {message}")
         self.kind = kind
         self.message = message
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[RowFault, str]]:
         """Pickle by kind and message: replicas live in other processes."""
         return type(self), (self.kind, self.message)
 

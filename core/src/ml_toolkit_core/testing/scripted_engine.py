@@ -12,7 +12,7 @@ from typing import Final
 from ml_toolkit_core.errors import ReplicaDied
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import Completion, EngineRequest
-from ml_toolkit_core.tables.parts import RowError
+from ml_toolkit_core.tables.parts import RowError, RowFault
 from ml_toolkit_core.testing.scripted import Script
 from ml_toolkit_core.wire import to_json
 
@@ -49,11 +49,11 @@ class ScriptedEngine:
         """Take a request, unless the script or its length forbids it."""
         text = _rendered(request)
         if self._script.fail_if is not None and self._script.fail_if in text:
-            raise RowError("scripted", "the script lets this row fail")
+            raise RowError(RowFault.ENGINE_ERROR, "the script lets this row fail")
         words = len(text.split())
         if self._max_model_len is not None and words >= self._max_model_len:
             raise RowError(
-                "prompt_too_long",
+                RowFault.PROMPT_TOO_LONG,
                 f"prompt has {words} tokens, max_model_len is {self._max_model_len} "
                 "and one token must be left for the answer",
             )

@@ -4,12 +4,11 @@ import logging
 import os
 from pkgutil import resolve_name
 
-from ml_toolkit_anyscale.executor.cargo import Cargo
 from ml_toolkit_core.errors import ReplicaDied, ToolkitError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.pool import Report
 from ml_toolkit_core.pipeline.replica import Replica
-from ml_toolkit_core.tables.parts import PartWriter
+from ml_toolkit_core.tables.parts import PartWriter, SplitRows
 
 
 class ReplicaActor:
@@ -48,12 +47,12 @@ class ReplicaActor:
             raise _plain(error) from None
         return self._replica.row_capacity
 
-    def turn(self, *work: Cargo) -> Report:
+    def turn(self, *work: SplitRows) -> Report:
         """Take splits, then step until one is finished or a moment has gone by."""
         if self._replica is None:
             raise ReplicaDied(f"replica {self._number} is not loaded")
-        for cargo in work:
-            self._replica.take(cargo.unpack())
+        for rows in work:
+            self._replica.take(rows)
         try:
             parts, tally = self._replica.turn()
         except ToolkitError as error:

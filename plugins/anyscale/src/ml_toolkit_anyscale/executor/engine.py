@@ -19,7 +19,7 @@ from ml_toolkit_anyscale.executor.words import last_words
 from ml_toolkit_core.errors import ReplicaDied, RequestError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import Completion, EngineRequest
-from ml_toolkit_core.tables.parts import RowError
+from ml_toolkit_core.tables.parts import RowError, RowFault
 from ml_toolkit_core.wire import Json
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class VLLMEngine:
             )
         except (RequestError, *_REFUSALS) as error:
             self._abort(name)
-            raise RowError("request_refused", last_words(error)) from None
+            raise RowError(RowFault.REQUEST_REFUSED, last_words(error)) from None
         except Exception as error:
             self._abort(*self._unfinished)
             raise self._died(error) from error
@@ -173,7 +173,7 @@ def _completion(output: RequestOutput) -> Completion:
         key=int(output.request_id),
         text=None if failed else answer.text,
         error=RowError(
-            "engine_error", f"vLLM ended the request: {answer.finish_reason}"
+            RowFault.ENGINE_ERROR, f"vLLM ended the request: {answer.finish_reason}"
         )
         if failed
         else None,

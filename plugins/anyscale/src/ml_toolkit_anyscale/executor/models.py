@@ -1,6 +1,6 @@
 """Models as the engine wants them: a GGUF file becomes a cached folder, once."""
 
-import contextlib
+import errno
 import hashlib
 import logging
 import shutil
@@ -85,10 +85,23 @@ def _convert(source: Path, folder: Path) -> None:
                 f"model={str(source)!r} cannot be converted from GGUF: {last[0]}"
             )
         aside.chmod(0o755)
-        with contextlib.suppress(OSError):  # another run was first: the same bytes
-            aside.rename(folder)
+        move(aside, folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    if not folder.exists():
-        raise RequestError(f"the folder {str(folder)!r} cannot be made")
     log.info("converted model=%r to=%r", str(source), str(folder))
+
+
+def move(aside: Path, folder: Path) -> None:
+    """Move a finished folder to its place, unless another run was faster.
+
+    Raises:
+        RequestError: When the place cannot be taken.
+    """
+    try:
+        aside.rename(folder)
+    except OSError as error:
+        if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
+            return  # the name is a digest: there are the same bytes
+        raise RequestError(
+            f"the folder {str(folder)!r} cannot be made: {error.strerror}"
+        ) from error

@@ -14,7 +14,6 @@ from attrs import define, field
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
 
 from ml_toolkit_anyscale.executor.actor import ReplicaActor
-from ml_toolkit_anyscale.executor.cargo import Cargo
 from ml_toolkit_anyscale.executor.cluster import cluster_for, shortage
 from ml_toolkit_anyscale.executor.settings import replica_environment
 from ml_toolkit_core.errors import ReplicaDied, RequestError, ToolkitError
@@ -157,9 +156,8 @@ class RayPool:
     def _call(self, member: _Member) -> None:
         """Keep calls queued at a replica that has rows to answer."""
         while member.splits and member.calls < CALLS_QUEUED:
-            work = [Cargo.pack(rows) for rows in member.pending]
+            self._calls[member.actor.turn.remote(*member.pending)] = member
             member.pending.clear()
-            self._calls[member.actor.turn.remote(*work)] = member
             member.calls += 1
 
     def _done(

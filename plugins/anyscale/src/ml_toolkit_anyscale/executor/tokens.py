@@ -7,7 +7,7 @@ from attrs import define, field
 from jinja2 import TemplateError
 
 from ml_toolkit_core.pipeline.engine import EngineRequest
-from ml_toolkit_core.tables.parts import RowError
+from ml_toolkit_core.tables.parts import RowError, RowFault
 from ml_toolkit_core.wire import Json
 
 _PROBE = ({"role": "user", "content": "x"},)
@@ -56,10 +56,10 @@ class Tokens:
             chat = ({"role": "user", "content": request.prompt},)
             ids = self._encode(self._render(chat, None), special=False)
         if not ids:
-            raise RowError("prompt_empty", "the prompt has no tokens")
+            raise RowError(RowFault.PROMPT_EMPTY, "the prompt has no tokens")
         if len(ids) >= self.max_model_len:
             raise RowError(
-                "prompt_too_long",
+                RowFault.PROMPT_TOO_LONG,
                 f"prompt has {len(ids)} tokens, max_model_len is "
                 f"{self.max_model_len} and one token must be left for the answer",
             )
@@ -72,7 +72,7 @@ class Tokens:
     ) -> str:
         if not self.has_chat_template:
             raise RowError(
-                "messages_invalid",
+                RowFault.MESSAGES_INVALID,
                 "the model has no chat template, so it takes text and no messages",
             )
         chat = [dict(message) for message in messages]
@@ -80,7 +80,7 @@ class Tokens:
             chat.pop()
         goes_on = bool(chat) and chat[-1].get("role") == "assistant"
         if not chat:
-            raise RowError("messages_empty", "the chat has no messages")
+            raise RowError(RowFault.MESSAGES_EMPTY, "the chat has no messages")
         try:
             return str(
                 self.tokenizer.apply_chat_template(
@@ -93,12 +93,12 @@ class Tokens:
             )
         except TemplateError as error:
             raise RowError(
-                "messages_invalid",
+                RowFault.MESSAGES_INVALID,
                 f"the model's chat template refuses this chat{_reason(error, chat)}",
             ) from None
         except Exception as error:  # noqa: BLE001  a template can raise anything
             raise RowError(
-                "messages_invalid",
+                RowFault.MESSAGES_INVALID,
                 "the model's chat template cannot render this chat "
                 f"({type(error).__name__})",
             ) from None
@@ -108,7 +108,7 @@ class Tokens:
             return list(self.tokenizer(text, add_special_tokens=special)["input_ids"])
         except Exception as error:  # noqa: BLE001  lone surrogates and their like
             raise RowError(
-                "prompt_invalid",
+                RowFault.PROMPT_INVALID,
                 f"the model's tokenizer cannot read this text ({type(error).__name__})",
             ) from None
 

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from ml_toolkit.functions.llm.inference._progress import numbers
+from ml_toolkit.functions.llm.inference._progress import headline, numbers
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.values import JobStatus
 
@@ -12,7 +12,7 @@ class Display:
     """Draws every status it is called with; the last one stays on the screen.
 
     Args:
-        job: Its handle is printed first.
+        job: It is named first.
         console: A terminal; stderr when None.
     """
 
@@ -24,7 +24,7 @@ class Display:
             TimeElapsedColumn(),
             console=console or Console(stderr=True),
         )
-        self._progress.console.print(f"job {job.handle}", highlight=False)
+        self._progress.console.print(headline(job), highlight=False)
         self._task: TaskID = self._progress.add_task("", total=None, numbers="")
         self._progress.start()
 

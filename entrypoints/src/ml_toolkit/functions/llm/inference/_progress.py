@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final, TextIO
 
+from ml_toolkit_core import records
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.values import JobStatus, Progress
 
@@ -75,7 +76,7 @@ def progress_lines(
     begin = clock()
     seen: tuple[object, ...] = ()
     last = begin - _EVERY_S
-    out.write(f"job {job.handle}\n")
+    out.write(f"{headline(job)}\n")
     out.flush()
 
     def show(status: JobStatus) -> None:
@@ -90,6 +91,14 @@ def progress_lines(
         out.flush()
 
     return show
+
+
+def headline(job: InferenceJob) -> str:
+    """Name a job, and its run where the handle does not: a resume asks for it."""
+    record = records.find(job.handle)
+    if record is None or record.run_id == job.handle.job_id:
+        return f"job {job.handle}"
+    return f"job {job.handle} run_id={record.run_id}"
 
 
 def describe(status: JobStatus) -> str:
