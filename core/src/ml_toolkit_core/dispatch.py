@@ -68,7 +68,7 @@ def prepare(
         target=target,
         replicas=hooks.plan_replicas(request, target),
         split_rows=split_rows(pinned.pin),
-        ledger_uri=f"{tables('claim').own_folder(pinned.output)}/{run_id}",
+        ledger_uri=f"{_own_folder(request, pinned)}/{run_id}",
     )
 
 
@@ -160,8 +160,18 @@ def _options(
 
 
 def _check_output(request: InferenceRequest, pinned: Pinned, run_id: str) -> None:
-    """Refuse an output that is there already, unless this very run made it."""
-    claim = tables("claim")
-    owner = claim.owner(pinned.output)
-    if owner is not None:
-        claim.check(owner, pinned.output, run_id, identity(request, pinned))
+    """Refuse an output that the run's mode does not let it write to."""
+    tables("existing").check_output(
+        pinned.output,
+        request.write_mode,
+        run_id=run_id,
+        identity=identity(request, pinned),
+        schema=tables("columns").output_schema(
+            pinned.pin, request.output_column, pinned.output.format
+        ),
+    )
+
+
+def _own_folder(request: InferenceRequest, pinned: Pinned) -> str:
+    folder: str = tables("layout").own_folder(pinned.output, request.write_mode)
+    return folder

@@ -27,6 +27,7 @@ def identity(request: InferenceRequest, pinned: Pinned) -> dict[str, Json]:
             "uri": pinned.output.uri,
             "format": pinned.output.format,
             "column": request.output_column,
+            "write_mode": request.write_mode.value,
         },
     }
 
