@@ -4,12 +4,26 @@ import pickle
 
 import pytest
 
-from ml_toolkit_core.errors import SubmitUnknown, did_you_mean
-from ml_toolkit_core.tables.parts import RowError
+from ml_toolkit_core.errors import (
+    JobError,
+    StillRunning,
+    SubmitUnknown,
+    Unreachable,
+    did_you_mean,
+)
+from ml_toolkit_core.tables.parts import RowError, RowFault
+from ml_toolkit_core.values import JobHandle
 
 
 @pytest.mark.parametrize(
-    "error", [RowError("kind", "a sentence"), SubmitUnknown("run-1", "Look there.")]
+    "error",
+    [
+        RowError(RowFault.UNREADABLE, "a sentence"),
+        SubmitUnknown("run-1", "Look there."),
+        StillRunning("it goes on", handle=JobHandle(backend="local", job_id="r")),
+        Unreachable("no answer", handle=JobHandle(backend="local", job_id="r")),
+        JobError("it failed", handle=JobHandle(backend="local", job_id="r")),
+    ],
 )
 def test_an_error_with_parts_comes_back_whole_from_a_pickle(error):
     back = pickle.loads(pickle.dumps(error))

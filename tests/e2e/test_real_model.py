@@ -60,8 +60,8 @@ def test_a_killed_run_goes_on_and_every_country_is_answered_once(
     assert "Paris" in by_code["FRA"]["generated_text"]
     assert "Tokyo" in by_code["JPN"]["generated_text"]
     screen = done.stderr.splitlines()
-    assert screen[0] == "job local://countries"
-    assert all(line.startswith("[") for line in screen[1:])
+    assert screen[:2] == ["run_id countries", "job local://countries"]
+    assert all(line.startswith("[") for line in screen[2:])
 
 
 def test_chats_from_parquet_are_answered_and_bad_rows_fail_alone(

@@ -47,8 +47,8 @@ def test_the_screen_of_a_run_is_its_progress_and_its_summary(scripted):
     done = scripted("run", "--run-id", "seen")
 
     lines = done.stderr.splitlines()
-    assert lines[0] == "job local://seen"
-    assert all(line.startswith("[") for line in lines[1:])
+    assert lines[:2] == ["run_id seen", "job local://seen"]
+    assert all(line.startswith("[") for line in lines[2:])
     assert lines[-1].endswith("SUCCEEDED, done, 3/3 rows, 3 published, 1 failed")
 
 

@@ -1,6 +1,7 @@
 """Bad requests: each is refused before anything starts, with a message that helps."""
 
 import json
+import math
 
 import pytest
 
@@ -59,6 +60,14 @@ def call(jsonl, tmp_path, home):
             "must be one of 'error', 'overwrite', 'append'",
         ),
         ({"num_gpus": 64}, "this machine has"),
+        ({"timeout_s": "abc"}, "timeout_s='abc' must be a number of seconds"),
+        ({"timeout_s": -1}, "timeout_s=-1 must be a number of seconds"),
+        ({"unreachable_after_s": math.nan}, "unreachable_after_s=nan must be a number"),
+        ({"progress": "yes"}, "progress='yes' must be"),
+        ({"model": None}, "model=None must be text"),
+        ({"executor": ["x"]}, r"executor=\['x'\] must be text"),
+        ({"prompt_column": b"q"}, "prompt_column=b'q' must be text"),
+        ({"system_prompt": "\ud800"}, "system_prompt=.* cannot be written as UTF-8"),
         ({"num_gpus": 0}, "num_gpus"),
         ({"run_id": "no spaces"}, "'run_id' must match"),
         ({"engine_kwargs": {"scrip": {}}}, "Did you mean 'script'"),
@@ -155,3 +164,18 @@ def test_chats_for_a_base_model_are_refused_before_weights_load(call, jsonl, tmp
 
     with pytest.raises(RequestError, match="has no chat template"):
         call(input_table=str(chats), model=str(model), executor="ray-vllm")
+
+
+def test_a_home_that_cannot_be_written_is_refused(call, tmp_path, monkeypatch):
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("ML_TOOLKIT_HOME", str(file / "home"))
+
+    with pytest.raises(RequestError, match="ML_TOOLKIT_HOME=.* cannot be written"):
+        call()
+
+
+@pytest.mark.parametrize("model", ["cat.sch.m@prod", "cat.sch.m/3"])
+def test_aliases_and_versions_are_refused_for_the_local_warehouse(call, model):
+    with pytest.raises(RequestError, match="aliases and versions .* Unity"):
+        call(model=model)

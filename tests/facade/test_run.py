@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import deltalake
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -368,16 +369,16 @@ def test_a_job_outlives_its_caller_and_its_callers_group(jsonl, tmp_path, read_p
     assert job.result().rows == len(read_parts(tmp_path / "out")) == 200
 
 
-def test_a_killed_worker_leaves_no_process(jsonl, tmp_path):
+def test_a_cancelled_worker_leaves_no_process(jsonl, tmp_path):
     script = {"hang_after": 3}
-    job = scripted(jsonl(ROWS), tmp_path / "out", script=script, run_id="k", wait=False)
-    record = tmp_path / "home/runs/k/attempt-0001/worker.json"
-    group = int(record.read_text().split(":")[1].strip("} "))
+    before = psutil.Process().children()
+    job = scripted(jsonl(ROWS), tmp_path / "out", script=script, wait=False)
+    (worker,) = [p for p in psutil.Process().children() if p not in before]
 
     job.cancel()
 
     with pytest.raises(ProcessLookupError):
-        os.killpg(group, 0)
+        os.killpg(worker.pid, 0)
 
 
 def test_a_plan_starts_nothing_and_says_what_would_run(jsonl, tmp_path, home):
@@ -516,3 +517,64 @@ def test_a_worker_that_cannot_read_its_order_says_so(jsonl, tmp_path):
 
     assert done.returncode == 1
     assert "not JSON" in json.loads((folder / "outcome.json").read_text())["reason"]
+
+
+def test_a_caller_without_stdin_starts_one_job(jsonl, tmp_path):
+    source = jsonl(ROWS)
+    script = (
+        "import os\n"
+        "from ml_toolkit.functions.llm.inference import attach, run_inference\n"
+        "for low in (0, 1, 2):\n"
+        "    os.close(low)\n"
+        f"run_inference({str(source)!r}, 'm/x', {str(tmp_path / 'out')!r},"
+        " executor='scripted', output_format='jsonl', run_id='low', wait=False,"
+        " engine_kwargs={'script': {'hang_after': 3}})\n"
+    )
+
+    subprocess.run([sys.executable, "-c", script], check=False)
+    job = attach("local://low")
+
+    assert job.status().state is JobState.RUNNING
+    assert job.cancel().state is JobState.CANCELLED
+
+
+def test_a_job_can_be_cancelled_as_soon_as_it_is_submitted(jsonl, tmp_path):
+    script = {"hang_after": 3}
+    job = scripted(jsonl(ROWS), tmp_path / "out", script=script, wait=False)
+
+    assert job.cancel().state is JobState.CANCELLED
+
+
+def test_a_run_that_would_fail_again_is_not_told_to_go_on(jsonl, tmp_path):
+    with pytest.raises(JobError) as failed:
+        scripted(jsonl(ROWS), tmp_path / "out", script={"fail_if": "question"})
+
+    assert "goes on where it ended" not in str(failed.value)
+
+
+def test_a_part_that_was_changed_from_outside_is_not_called_a_success(jsonl, tmp_path):
+    source, output = jsonl(ROWS), tmp_path / "out"
+    scripted(source, output, run_id="r")
+    part = output / "part-000000.jsonl"
+    part.write_text("".join(part.read_text().splitlines(keepends=True)[:5]))
+
+    with pytest.raises(JobError, match="has 173 rows and the input 200"):
+        scripted(source, output, run_id="r")
+
+
+def test_values_that_cannot_be_read_fail_alone(tmp_path, read_parts):
+    deep = "[" * 100_000
+    table = pa.table(
+        {
+            "q": ["a", None, "c"],
+            "messages": ['[{"role": "user", "content": "x"}]', deep, None],
+        }
+    )
+    pq.write_table(table, tmp_path / "in.parquet")
+
+    scripted(tmp_path / "in.parquet", tmp_path / "out", messages_column="messages")
+
+    errors = [row["error"] for row in read_parts(tmp_path / "out")]
+    assert errors[0] is None
+    assert "nests too deep" in errors[1]
+    assert errors[2].startswith("messages_null")

@@ -9,6 +9,7 @@
     ├── PluginError             the plugin's author
     │   └── BackendLoadError    a plugin that cannot be imported
     ├── JobError                the job ended without a result
+    │   ├── AllRowsFailed       every row failed, and would again
     │   ├── ReplicaDied         an engine died or hung (far side)
     │   └── RunFenced           another driver publishes this run (far side)
     ├── StillRunning            the wait ended, the job goes on
@@ -18,7 +19,8 @@
 
 import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from ml_toolkit_core.values import JobHandle
@@ -60,6 +62,10 @@ class JobError(ToolkitError):
         self.handle = handle
 
 
+class AllRowsFailed(JobError):
+    """Every row failed; another attempt would end the same."""
+
+
 class ReplicaDied(JobError):
     """An engine died or gave no sign of life; published rows are kept."""
 
@@ -78,6 +84,10 @@ class StillRunning(ToolkitError):
     def __init__(self, message: str, *, handle: "JobHandle") -> None:
         super().__init__(message)
         self.handle = handle
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by its parts."""
+        return partial(type(self), handle=self.handle), self.args
 
 
 class Unreachable(StillRunning):

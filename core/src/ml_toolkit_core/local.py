@@ -18,12 +18,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from attrs import evolve
+
 from ml_toolkit_core import discovery
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.hookspecs import hookimpl
+from ml_toolkit_core.identity import differences
 from ml_toolkit_core.order import WorkOrder
-from ml_toolkit_core.paths import run_folder
-from ml_toolkit_core.records import read_json, write_json
+from ml_toolkit_core.paths import home, run_folder
+from ml_toolkit_core.records import read_json
 from ml_toolkit_core.values import (
     RUN_ID_PATTERN,
     BackendInfo,
@@ -59,6 +62,7 @@ def describe() -> BackendInfo:
 @hookimpl
 def resolve_compute(request: InferenceRequest) -> ComputeTarget:
     """Take this machine, if it has what is asked for."""
+    _check_home()
     gpus = _gpus()
     cores = len(os.sched_getaffinity(0))
     wrong_type = request.gpu_type is not None and not any(
@@ -84,13 +88,22 @@ def resolve_compute(request: InferenceRequest) -> ComputeTarget:
 
 @hookimpl
 def submit(order: WorkOrder) -> JobHandle:
-    """Start a worker in a process group of its own, and return at once."""
+    """Start a worker in a process group of its own, and return at once.
+
+    Raises:
+        RequestError: When this run's job lives already and is another one.
+    """
     handle = JobHandle(backend=NAME, job_id=order.run_id)
-    folder = run_folder(order.run_id) / f"attempt-{order.attempt:04d}"
     with _lock(order.run_id) as lock:
-        if lock is None:  # somebody else submitted this run just now: it is that job
+        last = _last_attempt(order.run_id)
+        if lock is None:  # somebody else submitted this run just now
+            _check_same(order, last)
             return handle
-        folder.mkdir(parents=True, exist_ok=True)
+        # Under the lock: nobody can have begun an attempt since it was counted.
+        number = max(order.attempt, 1 + (_number(last) if last else 0))
+        order = evolve(order, attempt=number)
+        folder = run_folder(order.run_id) / f"attempt-{number:04d}"
+        folder.mkdir(parents=True)
         order_file = folder / "order.json"
         order_file.write_text(order.dumps(), encoding="utf-8")
         with (folder / "worker.log").open("ab") as log:
@@ -98,6 +111,7 @@ def submit(order: WorkOrder) -> JobHandle:
                 [
                     *(sys.executable, "-P", "-m", "ml_toolkit_core.worker"),
                     *(str(order_file), "--outcome", str(folder / "outcome.json")),
+                    *("--pid-file", str(folder / "worker.json")),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -107,7 +121,6 @@ def submit(order: WorkOrder) -> JobHandle:
                 start_new_session=True,
                 pass_fds=(lock,),
             )
-        write_json(folder / "worker.json", {"pid": worker.pid})
         _children[worker.pid] = worker
     return handle
 
@@ -142,6 +155,11 @@ def cancel(handle: JobHandle) -> JobStatus:
     if _is_running(handle.job_id):
         (folder / "cancelled").touch()
         _end(handle.job_id, folder)
+        if _is_running(handle.job_id):
+            raise RequestError(
+                f"{handle} does not end: its worker hears no signal. Its process "
+                f"number is in {str(folder / 'worker.json')!r}"
+            )
     return poll(handle)
 
 
@@ -174,17 +192,43 @@ def _reap() -> None:
             del _children[pid]
 
 
+def _last_attempt(run_id: str) -> Path | None:
+    """Return the folder of a run's last attempt on this machine."""
+    return max(run_folder(run_id).glob("attempt-*"), default=None)
+
+
+def _number(attempt: Path) -> int:
+    return int(attempt.name.removeprefix("attempt-"))
+
+
+def _check_same(order: WorkOrder, attempt: Path | None) -> None:
+    """Refuse to join a job that answers another request.
+
+    Raises:
+        RequestError: Naming the difference.
+    """
+    if attempt is None or not (attempt / "order.json").exists():
+        return
+    running = WorkOrder.load(attempt / "order.json")
+    changed = differences(order.identity, running.identity)
+    if changed:
+        raise RequestError(
+            f"run_id={order.run_id!r} runs already, for another request: "
+            f"{'; '.join(changed)}. Pass another run_id"
+        )
+
+
 def _attempt(handle: JobHandle) -> tuple[Path, int]:
     """Return the folder of the last attempt, and its number."""
     known = re.fullmatch(RUN_ID_PATTERN, handle.job_id)
-    folders = sorted(run_folder(handle.job_id).glob("attempt-*")) if known else []
-    if not folders:
+    folder = _last_attempt(handle.job_id) if known else None
+    if folder is None:
         raise RequestError(
             f"{str(handle)!r}: this machine knows no such job; jobs of compute_type "
             "'local' can be followed on the machine that runs them, under the same "
             "ML_TOOLKIT_HOME"
         )
-    return folders[-1], int(folders[-1].name.removeprefix("attempt-"))
+    return folder, _number(folder)
 
 
 @contextlib.contextmanager
@@ -193,6 +237,9 @@ def _lock(run_id: str) -> Iterator[int | None]:
     folder = run_folder(run_id)
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    if lock <= 2:  # noqa: PLR2004  a closed stdin: the child would put its own there
+        low, lock = lock, fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, 3)
+        os.close(low)
     try:
         # A poll holds the lock too, for microseconds: ask again before believing.
         for _ in range(100):
@@ -223,17 +270,32 @@ def _is_running(run_id: str) -> bool:
 
 
 def _end(run_id: str, folder: Path) -> None:
-    record = read_json(folder / "worker.json")
-    pid = record.get("pid") if isinstance(record, dict) else None
-    for number, seconds in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):
-        # The lock says that the worker lives, so its process group is still its own.
-        if isinstance(pid, int) and _is_running(run_id):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, number)
-        deadline = time.monotonic() + seconds
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        told = False
+        deadline = time.monotonic() + _GRACE_S
         while _is_running(run_id) and time.monotonic() < deadline:
+            # A worker that has only just begun says its number in a moment.
+            record = read_json(folder / "worker.json")
+            pid = record.get("pid") if isinstance(record, dict) else None
+            if isinstance(pid, int) and not told:
+                # The lock says that it lives, so its process group is still its own.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, number)
+                told = True
             _reap()
             time.sleep(0.02)
+
+
+def _check_home() -> None:
+    """Refuse a home that cannot be written, before anything is started."""
+    there = home()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise RequestError(
+            f"ML_TOOLKIT_HOME={str(home())!r} cannot be written ({str(there)!r}); set "
+            "it to a folder of yours"
+        )
 
 
 def _gpus() -> list[str]:

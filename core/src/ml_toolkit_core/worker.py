@@ -1,11 +1,13 @@
 """The far side of the wire: ``python -m ml_toolkit_core.worker order.json``.
 
 Runs the order's executor and ends with 0 when the output is whole, else with 1.
-``--outcome FILE`` also writes how it ended, for platforms that keep no exit status.
+``--outcome FILE`` also writes how it ended, for platforms that keep no exit status, and
+``--pid-file FILE`` its process number, first of all.
 """
 
 import argparse
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -24,7 +26,10 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="ml_toolkit_core.worker")
     parser.add_argument("order", type=Path)
     parser.add_argument("--outcome", type=Path)
+    parser.add_argument("--pid-file", type=Path)
     given = parser.parse_args(argv)
+    if given.pid_file is not None:
+        write_json(given.pid_file, {"pid": os.getpid()})
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )

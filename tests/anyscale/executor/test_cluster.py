@@ -86,7 +86,7 @@ def drive(head, jsonl, tmp_path, make_order):
     """Return a function that runs an order in a process of its own."""
     address, token = head
 
-    def run(*, replicas=2, cpus=1, **environment):
+    def run(*, replicas=2, cpus=1, on_far_side=False, **environment):
         path = str(jsonl([{"prompt": f"row {i}"} for i in range(40)]))
         source, pin = pin_table(TableLocation(name=path, uri=path))
         out = str(tmp_path / "out")
@@ -95,7 +95,9 @@ def drive(head, jsonl, tmp_path, make_order):
             pin=pin,
             output=TableLocation(name=out, uri=out, format=TableFormat.JSONL),
             ledger_uri=f"{out}/_ml_toolkit/run-7",
-            plan=ReplicaPlan(replicas=replicas, cpus_per_replica=cpus),
+            plan=ReplicaPlan(
+                replicas=replicas, cpus_per_replica=cpus, on_far_side=on_far_side
+            ),
         )
         file = tmp_path / "order.json"
         file.write_text(order.dumps())
@@ -121,6 +123,11 @@ def test_replicas_run_on_the_cluster_that_is_there(drive, tmp_path, read_parts):
 
     rows = read_parts(tmp_path / "out")
     assert [row["generated_text"] for row in rows] == [f"row {i}" for i in range(40)]
+
+
+def test_machines_that_nobody_knew_are_planned_where_they_are(drive):
+    # Two replicas of 64 cores would have no place on this head of two.
+    assert drive(replicas=2, cpus=64, on_far_side=True) == "rows 40 requests 40"
 
 
 def test_a_plan_without_a_place_is_refused_naming_what_is_missing(drive):

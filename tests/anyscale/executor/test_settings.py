@@ -8,18 +8,18 @@ from ml_toolkit_anyscale.executor.settings import (
 from ml_toolkit_core.values import ModelKind, ModelLocation, ReplicaPlan
 
 
-def test_replicas_keep_to_cores_of_their_own(make_order):
+def test_replicas_keep_to_cores_of_their_own():
     there = sorted(os.sched_getaffinity(0))
 
-    cores = replica_cores(make_order(plan=ReplicaPlan(replicas=1, cpus_per_replica=1)))
+    cores = replica_cores(ReplicaPlan(replicas=1, cpus_per_replica=1))
 
     assert cores == ((there[0],),)
 
 
-def test_replicas_share_cores_when_there_are_too_few(make_order):
+def test_replicas_share_cores_when_there_are_too_few():
     there = tuple(sorted(os.sched_getaffinity(0)))
 
-    cores = replica_cores(make_order(plan=ReplicaPlan(replicas=len(there) + 1)))
+    cores = replica_cores(ReplicaPlan(replicas=len(there) + 1))
 
     assert cores == (there,) * (len(there) + 1)
 
@@ -29,7 +29,7 @@ def test_a_replica_with_gpus_keeps_to_no_cores(make_order):
 
     environment = replica_environment(order, 0, "run")
 
-    assert replica_cores(order) == ((), ())
+    assert replica_cores(order.plan) == ((), ())
     assert "OMP_NUM_THREADS" not in environment
     assert "LD_PRELOAD" not in environment
 

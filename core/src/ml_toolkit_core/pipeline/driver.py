@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import define, field
 
-from ml_toolkit_core.errors import JobError, ReplicaDied
+from ml_toolkit_core.errors import AllRowsFailed, JobError, ReplicaDied
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.book import Book
 from ml_toolkit_core.pipeline.feed import Feed
@@ -69,7 +69,7 @@ def run(
             replicas = factory(order, engine=engine, writer=sink.writer)
             _answer(order, iter(feed), sink, replicas, book)
         if order.limit is None:
-            _check_whole(splits, book)
+            _check_whole(order, splits, book)
         result = _finish(order, sink, book)
     except Exception as error:
         book.finish(Outcome.of(error))
@@ -101,14 +101,24 @@ def _answer(
         replicas.stop()
 
 
-def _check_whole(splits: Sequence[Split], book: Book) -> None:
-    """Refuse to call a run done whose output is not the whole input, once."""
+def _check_whole(order: WorkOrder, splits: Sequence[Split], book: Book) -> None:
+    """Refuse to call a run done whose output is not the whole input, once.
+
+    Raises:
+        JobError: Saying what is missing or too many.
+    """
     wanted = Counter(split.index for split in splits)
     there = Counter(part.split for part in book.parts)
     if wanted != there:
         raise JobError(
             f"the output has other splits than the input: missing "
             f"{sorted(wanted - there)[:10]}, too many {sorted(there - wanted)[:10]}"
+        )
+    # A Delta version may have deleted rows, which its pinned files still count.
+    if order.pin.version is None and book.published.done != order.pin.rows:
+        raise JobError(
+            f"the output has {book.published.done:,} rows and the input "
+            f"{order.pin.rows:,}; a part of the output was changed from outside"
         )
 
 
@@ -117,7 +127,7 @@ def _finish(order: WorkOrder, sink: Sink, book: Book) -> RunResult:
     total = book.published
     if total.done and total.failed == total.done:
         errors = sink.list_failed()
-        raise JobError(
+        raise AllRowsFailed(
             f"all {total.done:,} rows failed; the reasons are listed in {errors!r}"
         )
     sink.complete()
@@ -156,8 +166,8 @@ class _Run:
 
     def drive(self) -> None:
         told = published = self.clock()
-        self._given = [0] * self.order.plan.replicas
-        self._heard = [told] * self.order.plan.replicas
+        self._given = [0] * self.pool.replicas
+        self._heard = [told] * self.pool.replicas
         while True:
             self._feed()
             if not self._open and self._exhausted:

@@ -36,6 +36,10 @@ class ReplicaPool(Protocol):
     who can mend it; anything else is a ``ReplicaDied``.
     """
 
+    @property
+    def replicas(self) -> int:
+        """Their number, once started: the plan's, or what the far side planned."""
+
     def start(self) -> int:
         """Load the model in every replica.
 
@@ -95,6 +99,11 @@ class ThreadPool:
                 raise _died(answer)
             capacity = answer
         return capacity
+
+    @property
+    def replicas(self) -> int:
+        """The plan's number."""
+        return self._order.plan.replicas
 
     def put(self, replica: int, rows: SplitRows) -> None:
         """Queue a split."""

@@ -5,20 +5,24 @@ import decimal
 import json
 import string
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import EngineRequest
 from ml_toolkit_core.references import template_fields
-from ml_toolkit_core.tables.arrowtypes import ArrowType, rebuilt
+from ml_toolkit_core.tables.arrowtypes import Array, ArrowType, Field, rebuilt
 from ml_toolkit_core.tables.kinds import is_json
 from ml_toolkit_core.tables.parts import RowError, RowFault
 from ml_toolkit_core.wire import Json
 
 #: A template's pieces: text, and the column whose value follows it, if one does.
 Template: TypeAlias = tuple[tuple[str, str | None], ...]
+
+
+#: What Arrow and Python say of text that is not UTF-8, and of far dates.
+_UNREADABLE: Final = (ValueError, OverflowError, RecursionError, pa.ArrowException)
 
 
 class Prompter:
@@ -41,6 +45,9 @@ class Prompter:
         Raises:
             RowError: When the row cannot ask; the message never quotes the row.
         """
+        for values in self._columns.values():
+            if isinstance(values[row], RowError):
+                raise values[row]
         prompts = self._prompts
         params = self._row_params(row)
         tools = self._row_tools(row)
@@ -130,7 +137,7 @@ def fill(template: Template, columns: Mapping[str, Sequence[object]], row: int) 
         said.append(literal)
         if name is not None:
             said.append(_text(columns[name][row], name))
-    return "".join(said)
+    return question("".join(said), "prompt_template")
 
 
 def chat(value: Json, column: str) -> list[dict[str, Json]]:
@@ -164,6 +171,8 @@ def decoded(value: Json, column: str, kind: RowFault) -> Json:
         return value
     try:
         value = json.loads(value)
+    except RecursionError:
+        raise RowError(kind, f"column {column!r} is JSON that nests too deep") from None
     except ValueError as error:
         where = getattr(error, "pos", 0)
         raise RowError(
@@ -245,12 +254,32 @@ def _values(batch: pa.RecordBatch, name: str) -> list[Json]:
     kind = _in_microseconds(column.type)
     if kind != column.type:
         column = column.cast(kind, safe=False)
+    try:
+        return _plain(column, field)
+    except _UNREADABLE:  # at least one value: find out which, the others are fine
+        return [
+            _plain_or_error(column.slice(row, 1), field) for row in range(len(column))
+        ]
+
+
+def _plain(column: Array, field: Field) -> list[Json]:
     values: list[Json] = column.to_pylist()
     if is_json(field):
         return [None if text is None else json.loads(text) for text in values]
-    if pa.types.is_nested(kind):
+    if pa.types.is_nested(column.type):
         return [_without_nulls(value) for value in values]
     return values
+
+
+def _plain_or_error(column: Array, field: Field) -> Json | RowError:
+    try:
+        return _plain(column, field)[0]
+    except _UNREADABLE as error:
+        return RowError(
+            RowFault.UNREADABLE,
+            f"column {field.name!r} holds a value that Python cannot read "
+            f"({type(error).__name__})",
+        )
 
 
 def _in_microseconds(kind: ArrowType) -> ArrowType:

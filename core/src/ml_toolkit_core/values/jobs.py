@@ -7,7 +7,12 @@ from typing import Self
 from attrs import field, frozen
 from attrs.validators import ge, matches_re, min_len
 
-from ml_toolkit_core.errors import PluginError, RequestError, ToolkitError
+from ml_toolkit_core.errors import (
+    AllRowsFailed,
+    PluginError,
+    RequestError,
+    ToolkitError,
+)
 from ml_toolkit_core.values.request import NAME_PATTERN
 
 
@@ -181,7 +186,7 @@ class Outcome:
         return cls(
             state=JobState.FAILED,
             reason=str(error) if known else f"{type(error).__name__}: {error}",
-            resumable=not isinstance(error, RequestError | PluginError),
+            resumable=not isinstance(error, RequestError | PluginError | AllRowsFailed),
         )
 
 

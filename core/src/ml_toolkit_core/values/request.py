@@ -4,8 +4,8 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from attrs import field, frozen
-from attrs.validators import ge, gt, instance_of, matches_re, min_len, optional
+from attrs import Attribute, field, frozen
+from attrs.validators import ge, gt, instance_of, matches_re, optional
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.wire import Json, frozen_json
@@ -25,6 +25,23 @@ class WriteMode(enum.StrEnum):
     """Put the new rows in its place in one last step."""
     APPEND = "append"
     """Add the new rows to it, which must have the same columns."""
+
+
+def _utf8(_value: object, attribute: "Attribute[str]", given: object) -> None:
+    if not isinstance(given, str):
+        raise RequestError(f"{attribute.name}={given!r} must be text")
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise RequestError(
+            f"{attribute.name}={given!r} cannot be written as UTF-8"
+        ) from None
+
+
+def _text(value: object, attribute: "Attribute[str]", given: object) -> None:
+    _utf8(value, attribute, given)
+    if not given:
+        raise RequestError(f"{attribute.name}={given!r} must be text that is not empty")
 
 
 @frozen(kw_only=True)
@@ -47,16 +64,12 @@ class Prompts:
     ``messages`` is found by name.
     """
 
-    prompt_column: str | None = field(default=None, validator=optional(min_len(1)))
-    messages_column: str | None = field(default=None, validator=optional(min_len(1)))
-    prompt_template: str | None = field(default=None, validator=optional(min_len(1)))
-    system_prompt: str | None = field(
-        default=None, validator=optional(instance_of(str))
-    )
-    tools_column: str | None = field(default=None, validator=optional(min_len(1)))
-    sampling_params_column: str | None = field(
-        default=None, validator=optional(min_len(1))
-    )
+    prompt_column: str | None = field(default=None, validator=optional(_text))
+    messages_column: str | None = field(default=None, validator=optional(_text))
+    prompt_template: str | None = field(default=None, validator=optional(_text))
+    system_prompt: str | None = field(default=None, validator=optional(_utf8))
+    tools_column: str | None = field(default=None, validator=optional(_text))
+    sampling_params_column: str | None = field(default=None, validator=optional(_text))
 
     def __attrs_post_init__(self) -> None:
         given = {
@@ -131,14 +144,14 @@ class InferenceRequest:
     input_table: str | tuple[str, ...] = field(
         converter=_one_or_many, validator=_check_input
     )
-    model: str = field(validator=min_len(1))
-    output_table: str = field(validator=min_len(1))
+    model: str = field(validator=_text)
+    output_table: str = field(validator=_text)
     compute_type: str = field(default="local", validator=matches_re(NAME_PATTERN))
-    gpu_type: str | None = field(default=None, validator=optional(min_len(1)))
+    gpu_type: str | None = field(default=None, validator=optional(_text))
     num_gpus: int | None = field(
         default=None, validator=optional([instance_of(int), ge(1)])
     )
-    executor: str = field(default="ray-vllm", validator=min_len(1))
+    executor: str = field(default="ray-vllm", validator=_text)
     prompts: Prompts = Prompts()
     sampling_params: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     engine_kwargs: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
@@ -148,7 +161,7 @@ class InferenceRequest:
     input_format: str | None = None
     output_format: str | None = None
     read_options: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
-    output_column: str = field(default="generated_text", validator=min_len(1))
+    output_column: str = field(default="generated_text", validator=_text)
     limit: int | None = field(
         default=None, validator=optional([instance_of(int), ge(1)])
     )

@@ -19,6 +19,8 @@ from ml_toolkit_anyscale.executor.settings import (
 )
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.planning.fit import plan_for
+from ml_toolkit_core.values import ReplicaPlan
 
 #: Rows on their way; more than this is spilled to the run's temporary folder.
 OBJECT_STORE_BYTES: Final = 512 << 20
@@ -29,8 +31,7 @@ _TEMP_CHARS: Final = 40
 class Cluster(Protocol):
     """Where actors can be placed."""
 
-    @property
-    def cores(self) -> Sequence[Sequence[int]]:
+    def cores(self, plan: ReplicaPlan) -> Sequence[Sequence[int]]:
         """The CPU cores that each replica keeps to; empty for as Ray places it."""
 
     @property
@@ -51,7 +52,7 @@ class Cluster(Protocol):
 def cluster_for(order: WorkOrder) -> Cluster:
     """Return the cluster that ``RAY_ADDRESS`` names, else one of the run's own."""
     address = os.environ.get(ADDRESS)
-    return OwnRay(order) if not address else SharedRay(order, address)
+    return OwnRay(order) if not address else SharedRay(address)
 
 
 @define
@@ -61,10 +62,9 @@ class OwnRay:
     _order: WorkOrder
     temp: str | None = field(default=None, init=False)
 
-    @property
-    def cores(self) -> Sequence[Sequence[int]]:
+    def cores(self, plan: ReplicaPlan) -> Sequence[Sequence[int]]:
         """This process's cores, dealt out."""
-        return replica_cores(self._order)
+        return replica_cores(plan)
 
     def start(self) -> None:
         """Start it in a folder of its own."""
@@ -75,7 +75,7 @@ class OwnRay:
         self.temp = _temp_folder()
         ray.init(
             address="local",
-            num_cpus=sum(max(1, len(own)) for own in self.cores),
+            num_cpus=sum(max(1, len(own)) for own in self.cores(self._order.plan)),
             object_store_memory=OBJECT_STORE_BYTES,
             include_dashboard=False,
             log_to_driver=True,  # the driver's output is the run's log
@@ -102,14 +102,12 @@ class SharedRay:
     installed, or as the job's working folder.
     """
 
-    _order: WorkOrder
     _address: str
     temp: str | None = field(default=None, init=False)
 
-    @property
-    def cores(self) -> Sequence[Sequence[int]]:
+    def cores(self, plan: ReplicaPlan) -> Sequence[Sequence[int]]:
         """Ray places the replicas, so none keeps to cores of this machine."""
-        return ((),) * self._order.plan.replicas
+        return ((),) * plan.replicas
 
     def start(self) -> None:
         """Connect to it."""
@@ -137,6 +135,39 @@ class SharedRay:
     def stop(self) -> None:
         """Disconnect; the cluster stays."""
         ray.shutdown()
+
+
+def plan_here() -> ReplicaPlan:
+    """Plan an order whose machines nobody knew before, from the nodes Ray reports.
+
+    Raises:
+        RequestError: When the model cannot fit on them.
+    """
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    gpus = [int(node["GPU"]) for node in nodes if node.get("GPU")]
+    if not gpus:
+        cores = max((int(node.get("CPU", 0)) for node in nodes), default=0)
+        return ReplicaPlan(
+            replicas=1,
+            cpus_per_replica=cores or None,
+            reasons=("Ray's nodes have no GPUs: one replica on the largest node",),
+        )
+    # Ray does not tell the memory of a GPU, so there is one replica for each node.
+    fit = plan_for(
+        None,
+        gpu_nodes=len(gpus),
+        gpus_per_node=min(gpus),
+        gpu_memory_bytes=None,
+        unknown_because="Ray does not tell the memory of its GPUs",
+    )
+    return ReplicaPlan(
+        replicas=fit.replicas,
+        tensor_parallel_size=fit.tensor_parallel_size,
+        pipeline_parallel_size=fit.pipeline_parallel_size,
+        gpus_per_replica=fit.gpus_per_replica,
+        engine_kwargs=fit.engine_kwargs,
+        reasons=fit.reasons,
+    )
 
 
 def shortage(order: WorkOrder) -> str:

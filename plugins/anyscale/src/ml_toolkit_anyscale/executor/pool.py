@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
 
 import ray
-from attrs import define, field
+from attrs import define, evolve, field
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
 
 from ml_toolkit_anyscale.executor.actor import ReplicaActor
-from ml_toolkit_anyscale.executor.cluster import cluster_for, shortage
+from ml_toolkit_anyscale.executor.cluster import cluster_for, plan_here, shortage
 from ml_toolkit_anyscale.executor.settings import replica_environment
 from ml_toolkit_core.errors import ReplicaDied, RequestError, ToolkitError
 from ml_toolkit_core.order import WorkOrder
@@ -77,8 +77,11 @@ class RayPool:
             ReplicaDied: When a replica cannot load.
         """
         self._cluster.start()
-        cores = self._cluster.cores
+        if self._order.plan.on_far_side:
+            self._order = evolve(self._order, plan=plan_here())
+            log.info("planned here: %s", "; ".join(self._order.plan.reasons))
         plan = self._order.plan
+        cores = self._cluster.cores(plan)
         for number, own in enumerate(cores):
             threads = len(own) or (plan.cpus_per_replica or 0)
             options = {
@@ -114,6 +117,11 @@ class RayPool:
                 capacity = self._get(call, member)
                 del waiting[call]
         return capacity
+
+    @property
+    def replicas(self) -> int:
+        """The number of replicas, once started."""
+        return len(self._members)
 
     def put(self, replica: int, rows: SplitRows) -> None:
         """Give a replica one more split; returns at once."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ml_toolkit_core.order import WorkOrder
-from ml_toolkit_core.values import ModelKind
+from ml_toolkit_core.values import ModelKind, ReplicaPlan
 from ml_toolkit_core.wire import Json
 
 #: Names a cluster, as for Ray's own tools.
@@ -72,17 +72,17 @@ def replica_environment(
     return environment
 
 
-def replica_cores(order: WorkOrder) -> tuple[tuple[int, ...], ...]:
+def replica_cores(plan: ReplicaPlan) -> tuple[tuple[int, ...], ...]:
     """Deal this process's CPU cores out, one set for each replica.
 
     When there are fewer cores than replicas ask for, all share all. A replica with
     GPUs keeps to no cores, and its set is empty.
     """
-    replicas = order.plan.replicas
-    if order.plan.gpus_per_replica:
+    replicas = plan.replicas
+    if plan.gpus_per_replica:
         return ((),) * replicas
     cores = sorted(os.sched_getaffinity(0))
-    each = order.plan.cpus_per_replica or max(1, len(cores) // replicas)
+    each = plan.cpus_per_replica or max(1, len(cores) // replicas)
     if each * replicas > len(cores):
         return (tuple(cores),) * replicas
     return tuple(tuple(cores[i * each : (i + 1) * each]) for i in range(replicas))

@@ -8,6 +8,7 @@ import typer
 
 from ml_toolkit.functions.llm.inference import _run
 from ml_toolkit.functions.llm.inference._cli_jobs import AsJson, finish, option
+from ml_toolkit_core.dispatch import fresh_run_id
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.wire import Json
 
@@ -87,7 +88,17 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
         made = _run.plan_inference(**arguments)
         typer.echo(json.dumps(made.to_json()) if as_json else made)
         return
-    answer = _run.run_inference(**arguments, wait=False)
+    arguments["run_id"] = run_id or fresh_run_id()
+    typer.echo(f"run_id {arguments['run_id']}", err=True)
+    try:
+        answer = _run.run_inference(**arguments, wait=False)
+    except KeyboardInterrupt:
+        typer.echo(
+            "interrupted while submitting: `ml-toolkit list` names the job if there is "
+            f"one; --run-id {arguments['run_id']} goes on with it",
+            err=True,
+        )
+        raise typer.Exit(EXIT_STILL_RUNNING) from None
     if not wait:
         typer.echo(answer.handle)
         raise typer.Exit(EXIT_STILL_RUNNING)

@@ -1,6 +1,8 @@
 """The one call."""
 
 import inspect
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, overload
 
@@ -177,8 +179,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     try:
         request = InferenceRequest(
             input_table=_texts(input_table),
-            model=str(model),
-            output_table=str(output_table),
+            model=_place(model),
+            output_table=_place(output_table),
             compute_type=compute_type,
             gpu_type=gpu_type,
             num_gpus=num_gpus,
@@ -206,10 +208,15 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         )
     except (TypeError, ValueError) as error:
         raise RequestError(str(error.args[0])) from error
+    _check_waiting(timeout_s, unreachable_after_s, progress)
     arguments = inspect.signature(run_inference).parameters
     plan = dispatch.prepare(request, _BACKENDS, arguments=arguments)
     if dry_run:
         return plan
+    if wait and (progress is None or progress is True):
+        # First of all: whatever happens from here on, this finds the run again.
+        sys.stderr.write(f"run_id {plan.run_id}\n")
+        sys.stderr.flush()
     job = dispatch.submit(plan, _BACKENDS)
     if not wait:
         return job
@@ -262,6 +269,26 @@ def _texts(given: object) -> str | tuple[str, ...]:
     if isinstance(given, (list, tuple)):
         return tuple(str(item) for item in given)
     return str(given)
+
+
+def _check_waiting(
+    timeout_s: float | None, unreachable_after_s: float, progress: object
+) -> None:
+    """Refuse before anything runs what would only be found out while waiting."""
+    seconds = {"timeout_s": timeout_s or 0, "unreachable_after_s": unreachable_after_s}
+    for name, value in seconds.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not value >= 0:  # NaN is not
+            raise RequestError(f"{name}={value!r} must be a number of seconds, from 0")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise RequestError(
+            f"progress={progress!r} must be None, True, False or a function"
+        )
+
+
+def _place(given: Any) -> Any:
+    """Return a path as text; what is none is refused where it is checked."""
+    return os.fspath(given) if isinstance(given, os.PathLike) else given
 
 
 def _write_mode(given: str) -> WriteMode:
