@@ -124,7 +124,8 @@ def test_a_job_says_all_that_the_sdk_would_guess(ask, quiet_twin):
     config = dict(made.config)
     environment = config.pop("runtime_env")
     assert config == {
-        "entrypoint": "python -m ml_toolkit_core.worker order.json",
+        "entrypoint": 'RAY_ADDRESS="${RAY_ADDRESS-auto}" '
+        "python -m ml_toolkit_core.worker order.json",
         "build_id": "bld_1",
         "compute_config_id": "cpt_h100-two-nodes_1",
         "max_retries": 5,
@@ -140,6 +141,26 @@ def test_a_job_says_all_that_the_sdk_would_guess(ask, quiet_twin):
         "ledger_uri": job.plan.ledger_uri,
         "cost_center": "7",
     }
+
+
+@pytest.mark.parametrize(
+    ("there", "seen"),
+    [({}, "auto"), ({"RAY_ADDRESS": "10.0.0.1:6379"}, "10.0.0.1:6379")],
+)
+def test_the_driver_joins_the_clusters_ray(tmp_path, there, seen):
+    fake = tmp_path / "python"
+    fake.write_text('#!/bin/sh\necho "$RAY_ADDRESS"\n')
+    fake.chmod(0o755)
+
+    done = subprocess.run(
+        ["/bin/bash", "-c", backend.ENTRYPOINT],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **there},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == seen
 
 
 def test_without_options_a_job_resumes_twice_and_ends_after_a_day(ask, quiet_twin):
@@ -335,6 +356,16 @@ def test_the_callers_own_folder_stays_at_home(ask, twin, tmp_path, monkeypatch):
     assert not any(b"hush" in data for data in twin.plane.uploads.values())
 
 
+def test_a_long_prompt_travels_in_the_order_and_not_as_a_parameter(
+    ask, twin, tmp_path, read_parts
+):
+    ask(system_prompt="be brief " * 2000, script={"answer": "messages"})
+
+    (row, *_) = read_parts(tmp_path / "out")
+    assert row["generated_text"].count("be brief") == 2000
+    assert len(json.dumps([twin.jobs[0].config, twin.jobs[0].tags])) < 2000
+
+
 SECRETS = {
     "ANYSCALE_CLI_TOKEN": TOKEN,
     "HF_TOKEN": "hf_FAKEFAKEFAKE",
@@ -360,6 +391,19 @@ def test_no_secret_travels_or_is_printed(ask, twin, monkeypatch, caplog, capfd):
     assert "SIGNATURE" not in caplog.text
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
+
+
+def test_a_job_from_inside_a_workspace_is_the_same_job(ask, quiet_twin, monkeypatch):
+    ask("one", wait=False)
+    monkeypatch.setenv("ANYSCALE_EXPERIMENTAL_WORKSPACE_ID", "expwrk_1")
+    monkeypatch.setenv("ANYSCALE_SESSION_ID", "ses_1")
+    monkeypatch.setenv("ANYSCALE_INTERNAL_SYSTEM_STORAGE", "s3://bucket/secret")
+
+    ask("two", wait=False)
+
+    one, two = (dict(job.config) for job in quiet_twin.jobs)
+    assert set(one.pop("runtime_env")) == set(two.pop("runtime_env"))
+    assert one == two
 
 
 def test_nothing_of_ours_is_installed_where_the_job_runs(image):

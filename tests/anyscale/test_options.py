@@ -11,9 +11,9 @@ def plan(jsonl, tmp_path, monkeypatch):
     monkeypatch.delenv(IMAGE, raising=False)
     monkeypatch.delenv(sitefile.VARIABLE, raising=False)
 
-    def make(**options):
+    def make(*, input_table=None, **options):
         return plan_inference(
-            str(jsonl([{"prompt": "a"}])),
+            input_table or str(jsonl([{"prompt": "a"}])),
             "stub/any",
             str(tmp_path / "out"),
             **{
@@ -36,7 +36,7 @@ def test_a_plan_says_machines_route_replicas_and_the_missing_image(plan):
         "replicas  2 x 8 GPUs, tensor_parallel_size=8",
         "p5.48xlarge head and 1 x p5.48xlarge, 16 h100 GPUs",
         "route: queue 'corporate', priority 100: rule 1 of 13, matches team in",
-        "every node of the cluster must see the same files",
+        "every node of the cluster must see the same at the same path",
         "no image yet: pass anyscale_image_uri=, set ML_TOOLKIT_ANYSCALE_IMAGE_URI",
     ):
         assert line in text
@@ -152,6 +152,13 @@ def test_a_known_name_keeps_its_shape_when_it_is_taken_as_it_is(plan):
     )
 
     assert plan.target.num_gpus == 16
+
+
+def test_many_inputs_are_counted_and_not_listed(plan, jsonl):
+    inputs = [str(jsonl([{"prompt": "a"}], f"part-{n}.jsonl")) for n in range(9)]
+
+    (note,) = [n for n in plan(input_table=inputs).notes if "every node" in n]
+    assert f"input_table={inputs[0]!r} and 8 more, output_table=" in note
 
 
 def test_every_option_says_what_it_is():

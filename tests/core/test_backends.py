@@ -6,14 +6,27 @@ from ml_toolkit_core.hookspecs import hookimpl
 from ml_toolkit_core.values import (
     ComputeTarget,
     InferenceRequest,
+    InputPin,
     JobHandle,
     JobState,
     JobStatus,
     Missing,
+    ModelKind,
+    ModelLocation,
+    Pinned,
+    Prompts,
+    TableLocation,
 )
 
 REQUEST = InferenceRequest(input_table="a.jsonl", model="m", output_table="o")
 TARGET = ComputeTarget(name="two", gpu_nodes=2, gpus_per_node=8)
+PINNED = Pinned(
+    source=TableLocation(name="i", uri="i"),
+    pin=InputPin(arrow_schema=""),
+    model=ModelLocation(name="org/none", uri="org/none", kind=ModelKind.HUB),
+    output=TableLocation(name="o", uri="o"),
+    prompts=Prompts(),
+)
 HANDLE = JobHandle(backend="mine", job_id="1")
 
 
@@ -50,7 +63,7 @@ def test_the_core_answers_what_a_backend_does_not(backends):
     backends.register("mine", Minimal())
     hooks = backends.get("mine")
 
-    plan = hooks.plan_replicas(REQUEST, TARGET)
+    plan = hooks.plan_replicas(REQUEST, TARGET, PINNED)
 
     assert (plan.replicas, plan.gpus_per_replica) == (2, 8)
     assert isinstance(hooks.find_job("run-1"), Missing)

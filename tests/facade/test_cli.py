@@ -132,3 +132,24 @@ def test_the_help_imports_no_tables():
     )
 
     assert done.stdout.strip() == "[]"
+
+
+def test_fleet_plans_a_model_on_unequal_cards(tmp_path):
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "num_hidden_layers": 32,
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "max_position_embeddings": 8192,
+        "torch_dtype": "bfloat16",
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+
+    done = ml_toolkit("fleet", tmp_path, "--devices", "24GB*3,80GB", "--json")
+
+    plan = json.loads(done.stdout)
+    assert len(plan["replicas"]) == plan["bound"] == 4
+    assert plan["certified"]

@@ -45,6 +45,10 @@ def call(jsonl, tmp_path, home):
         ({"input_table": "sch.tbl"}, "neither a path nor a name of three parts"),
         ({"input_table": "gone"}, "there is nothing at"),
         ({"input_table": "cat.sch.tbl"}, "is not in the local warehouse"),
+        ({"input_table": []}, r"input_table=\(\) must be a path or a name"),
+        ({"input_table": ["a.jsonl", 7]}, "nothing at .*a.jsonl"),
+        ({"input_table": ["rows.jsonl", "cat.sch.tbl"]}, "not in the local warehouse"),
+        ({"read_options": {"delimiter": ";"}}, "rows.jsonl' is jsonl, which takes no"),
         ({"prompt_column": "promt"}, "no column 'promt'.*Did you mean 'prompt'"),
         ({"prompt_column": "id"}, "prompt_column='id' is of type int64"),
         ({"prompt_template": "{idd}"}, r"field \{idd\}.*Did you mean 'id'"),
@@ -98,6 +102,16 @@ def test_an_output_that_exists_is_refused_and_not_touched(call, tmp_path):
         call(output_table=str(tmp_path / "out"))
 
     assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize("source", ["rows.json*", "./ro*"])
+def test_an_output_that_a_glob_of_the_input_takes_in_is_refused(
+    call, tmp_path, monkeypatch, source
+):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(RequestError, match="are the same place or lie in one another"):
+        call(input_table=source, output_table="./rows.jsonx")
 
 
 @pytest.mark.parametrize("output", ["rows.jsonl", "./rows.jsonl", "rows.jsonl/inside"])

@@ -76,6 +76,51 @@ def test_parquet_and_delta_are_read_too(tmp_path, read_parts):
         assert sorted(row["n"] for row in rows) == list(range(70))
 
 
+def test_a_list_of_csv_files_is_one_table_of_text(tmp_path, read_parts):
+    (tmp_path / "a.csv").write_bytes("n;prompt\n007;grün\n1;\n".encode("cp1252"))
+    (tmp_path / "b.csv").write_bytes(b'n;prompt\nNA;""\n')
+
+    scripted_list = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    run_inference(
+        scripted_list,
+        "stub/any",
+        str(tmp_path / "out"),
+        executor="scripted",
+        output_format="jsonl",
+        progress=False,
+        read_options={"encoding": "cp1252", "delimiter": ";"},
+    )
+
+    rows = read_parts(tmp_path / "out")
+    assert [(row["n"], row["prompt"]) for row in rows] == [
+        ("007", "grün"),
+        ("1", None),
+        ("NA", ""),
+    ]
+    assert [row["error"] and row["error"].split(":")[0] for row in rows] == [
+        None,
+        "prompt_null",
+        "prompt_empty",
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_one_file_is_killed_resumed_and_whole(jsonl, tmp_path, suffix):
+    # 300 ms a step: the first split is kept long before the 150th answer.
+    script = {"die_after": 150, "sleep_ms": 300, "attempt": 1}
+    call = {"script": script, "run_id": "night", "output_format": None}
+    source, output = jsonl(ROWS), tmp_path / f"out.{suffix}"
+    with pytest.raises(JobError, match="run_id='night' goes on"):
+        scripted(source, output, **call)
+    seen = output.exists()
+
+    result = scripted(source, output, **call).result()
+
+    assert not seen
+    assert (result.rows, result.attempt) == (200, 2)
+    assert result.requests < 200
+
+
 def test_a_row_that_fails_keeps_its_columns_and_is_listed(jsonl, tmp_path, read_parts):
     rows = [
         {"id": "good", "prompt": "fine"},
@@ -345,3 +390,76 @@ def test_rows_bring_their_own_tools_and_parameters(jsonl, tmp_path, read_parts):
         {"temperature": 0.0, "stop": ["\n"]},
         {},
     ]
+
+
+def test_a_run_keeps_the_splits_that_it_began_with(jsonl, tmp_path, read_parts):
+    source, output = jsonl(ROWS), tmp_path / "out"
+    call = {"run_id": "old", "script": {"raise_after": 100, "attempt": 1}}
+    with pytest.raises(JobError):
+        scripted(source, output, **call)
+    # As an older version would have left it, which cut the input into other splits.
+    claim = output / "_ml_toolkit" / "run.json"
+    was = json.loads(claim.read_text())
+    was["identity"]["split_rows"] = 64
+    claim.write_text(json.dumps(was))
+    for part in output.glob("part-*.jsonl"):
+        part.unlink()
+    record = tmp_path / "home" / "jobs" / "local" / "old.json"
+    remembered = json.loads(record.read_text())
+    remembered["identity"]["split_rows"] = 64
+    record.write_text(json.dumps(remembered))
+
+    result = scripted(source, output, **call).result()
+
+    assert result.rows == 200
+    assert [row["id"] for row in read_parts(output)] == list(range(200))
+    assert len(list(output.glob("part-*.jsonl"))) == 4
+
+
+def test_the_same_run_id_with_another_output_is_refused(jsonl, tmp_path):
+    source = jsonl(ROWS)
+    scripted(source, tmp_path / "one", run_id="twice")
+
+    with pytest.raises(RequestError, match="'twice' is another run .*output: "):
+        scripted(source, tmp_path / "two", run_id="twice")
+
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_handle_is_as_good_as_its_text(jsonl, tmp_path):
+    job = scripted(jsonl(ROWS), tmp_path / "out")
+
+    assert attach(job.handle).result() == attach(str(job.handle)).result()
+
+
+def test_a_ledger_that_cannot_be_read_is_no_error(jsonl, tmp_path):
+    job = scripted(jsonl(ROWS), tmp_path / "out", run_id="r")
+    ledger = tmp_path / "out" / "_ml_toolkit" / "r" / "ledger.json"
+    ledger.unlink()
+    ledger.mkdir()
+
+    status = attach("local://r").status()
+
+    assert (status.state, status.progress) == (JobState.SUCCEEDED, None)
+    with pytest.raises(RequestError, match="its ledger cannot be read"):
+        job.result()
+
+
+def test_a_worker_that_cannot_read_its_order_says_so(jsonl, tmp_path):
+    script = {"hang_after": 3}
+    job = scripted(jsonl(ROWS), tmp_path / "out", script=script, run_id="r", wait=False)
+    job.cancel()
+    folder = tmp_path / "home/runs/r/attempt-0001"
+    (folder / "order.json").write_text("{")
+
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "ml_toolkit_core.worker", folder / "order.json"),
+            *("--outcome", folder / "outcome.json"),
+        ],
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "not JSON" in json.loads((folder / "outcome.json").read_text())["reason"]

@@ -1,5 +1,8 @@
 """The core's own answers, given when a backend has none."""
 
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING
+
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.hookspecs import hookimpl
 from ml_toolkit_core.values import (
@@ -9,16 +12,23 @@ from ml_toolkit_core.values import (
     JobHandle,
     JobStatus,
     Missing,
+    ModelLocation,
+    Pinned,
     ReplicaPlan,
 )
 
+if TYPE_CHECKING:
+    from ml_toolkit_core.planning.fit import FitPlan
+
 
 @hookimpl(trylast=True)
-def plan_replicas(request: InferenceRequest, target: ComputeTarget) -> ReplicaPlan:
-    """Give every node one replica, or share the machines out as asked.
+def plan_replicas(
+    request: InferenceRequest, target: ComputeTarget, pinned: Pinned
+) -> ReplicaPlan:
+    """Fit the model on the target's GPUs, or deal the CPU cores out.
 
     Raises:
-        RequestError: When so many replicas cannot have equal shares.
+        RequestError: When the model, or as many copies as asked, cannot fit.
     """
     if not target.gpus_per_node:
         return _on_cores(request.replicas, target)
@@ -30,26 +40,43 @@ def plan_replicas(request: InferenceRequest, target: ComputeTarget) -> ReplicaPl
             gpus_per_replica=target.num_gpus,
             reasons=("one replica over all nodes, the nodes as pipeline stages",),
         )
-    replicas = target.gpu_nodes
+    count = 1 if request.replicas == "depth" else None
     if isinstance(request.replicas, int):
-        replicas = request.replicas
-    each, left = divmod(target.num_gpus, replicas)
-    if left or not each or each > target.gpus_per_node or target.gpus_per_node % each:
-        raise RequestError(
-            f"replicas={replicas} cannot have equal shares of {target.gpu_nodes} "
-            f"nodes x {target.gpus_per_node} GPUs, each within one node; "
-            f"{_counts(target)} can"
-        )
-    return ReplicaPlan(
-        replicas=replicas,
-        tensor_parallel_size=each,
-        gpus_per_replica=each,
-        reasons=(
-            "one replica per node, with all its GPUs as tensor_parallel_size"
-            if replicas == target.gpu_nodes
-            else f"as asked; {each} GPUs each, as tensor_parallel_size",
-        ),
+        count = request.replicas
+    profile, unknown_because = _profile(pinned.model)
+    # By name: only a plan for GPUs is worth loading the planner.
+    fit: FitPlan = resolve_name("ml_toolkit_core.planning.fit:plan_for")(
+        profile,
+        gpu_nodes=target.gpu_nodes,
+        gpus_per_node=target.gpus_per_node,
+        gpu_memory_bytes=target.gpu_memory_bytes,
+        replicas=count,
+        unknown_because=unknown_because,
+        **{
+            name: request.engine_kwargs[name]
+            for name in ("max_model_len", "gpu_memory_utilization")
+            if name in request.engine_kwargs
+        },
     )
+    return ReplicaPlan(
+        replicas=fit.replicas,
+        tensor_parallel_size=fit.tensor_parallel_size,
+        pipeline_parallel_size=fit.pipeline_parallel_size,
+        gpus_per_replica=fit.gpus_per_replica,
+        kv_tokens=fit.kv_tokens,
+        max_concurrent_seqs=fit.max_concurrent_seqs,
+        engine_kwargs=fit.engine_kwargs,
+        reasons=fit.reasons,
+    )
+
+
+def _profile(model: ModelLocation) -> tuple[object | None, str]:
+    """Return what the model's small files say, or None and why."""
+    read = resolve_name("ml_toolkit_core.planning:read_profile")
+    try:
+        return read(model.uri), ""
+    except RequestError as error:
+        return None, f"the model's facts are not known ({error})"
 
 
 def _on_cores(asked: str | int, target: ComputeTarget) -> ReplicaPlan:
@@ -71,12 +98,6 @@ def _on_cores(asked: str | int, target: ComputeTarget) -> ReplicaPlan:
             else f"as asked; {each or 'an equal share of the'} CPU cores each",
         ),
     )
-
-
-def _counts(target: ComputeTarget) -> str:
-    per_node = target.gpus_per_node
-    shares = [n for n in range(1, per_node + 1) if per_node % n == 0]
-    return ", ".join(str(target.num_gpus // n) for n in reversed(shares))
 
 
 @hookimpl(trylast=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from ml_toolkit_core.errors import (
     BackendLoadError,
@@ -30,7 +30,7 @@ def found(group: str) -> dict[str, tuple[EntryPoint, ...]]:
     return dict(sorted(by_name.items()))
 
 
-def load(group: str, name: str) -> object:
+def load(group: str, name: str) -> Any:
     """Import the one plugin that claims ``name``.
 
     Raises:

@@ -1,17 +1,19 @@
 """The one-way flow: prepare a plan, submit it once, attach to it, follow it."""
 
+import contextlib
+import json
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from attrs import evolve
 
 from ml_toolkit_core import discovery, records
 from ml_toolkit_core.backends import Backends
-from ml_toolkit_core.errors import RequestError, did_you_mean
-from ml_toolkit_core.hookspecs import BackendHooks
-from ml_toolkit_core.identity import identity
+from ml_toolkit_core.errors import PluginError, RequestError, did_you_mean
+from ml_toolkit_core.hookspecs import BackendHooks, Executor
+from ml_toolkit_core.identity import differences
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.plan import InferencePlan
 from ml_toolkit_core.references import resolve_references, tables
@@ -19,8 +21,9 @@ from ml_toolkit_core.values import (
     InferenceRequest,
     InputPin,
     JobHandle,
+    JobStatus,
     Missing,
-    Pinned,
+    Option,
 )
 from ml_toolkit_core.wire import Json
 
@@ -45,31 +48,30 @@ def prepare(
         PluginError: When the backend or executor breaks its contract.
     """
     hooks = backends.get(request.compute_type)
-    request = evolve(
-        request, backend_options=_options(request, hooks, backends, arguments)
-    )
-    executor = discovery.load(discovery.EXECUTORS, request.executor)
+    options = _options(request, hooks, backends, arguments)
+    request = evolve(request, backend_options=options)
+    executor = load_executor(request.executor)
     target = hooks.resolve_compute(request)
     pinned = resolve_references(request)
-    check: Any = getattr(executor, "check", None)
-    if check is not None:
-        check(
-            sampling_params=request.sampling_params,
-            engine_kwargs=request.engine_kwargs,
-            prompts=pinned.prompts,
-            model=pinned.model,
-        )
     run_id = request.run_id or fresh_run_id()
-    _check_output(request, pinned, run_id)
-    return InferencePlan(
+    owner = tables("claim").owner(pinned.output)
+    plan = InferencePlan(
         run_id=run_id,
         request=request,
         pinned=pinned,
         target=target,
-        replicas=hooks.plan_replicas(request, target),
-        split_rows=split_rows(pinned.pin),
-        ledger_uri=f"{pinned.output.uri}/_ml_toolkit/{run_id}",
+        replicas=hooks.plan_replicas(request, target, pinned),
+        # A run keeps the splits that it began with, whatever this version would do.
+        split_rows=owner.identity.get("split_rows", split_rows(pinned.pin))
+        if owner is not None and owner.run_id == run_id
+        else split_rows(pinned.pin),
+        ledger_uri=f"{tables('claim').own_folder(pinned.output)}/{run_id}",
     )
+    order = plan.order(attempt=1)
+    if owner is not None:
+        tables("claim").check(owner, order)
+    executor.check(order)
+    return plan
 
 
 def submit(plan: InferencePlan, backends: Backends) -> InferenceJob:
@@ -82,9 +84,10 @@ def submit(plan: InferencePlan, backends: Backends) -> InferenceJob:
     hooks = backends.get(plan.request.compute_type)
     attempt = 1
     if plan.request.run_id is not None:
-        known = hooks.find_job(plan.run_id)
-        if not isinstance(known, Missing):
+        known = _known_job(plan, hooks)
+        if known is not None:
             status = hooks.poll(known)
+            _check_same_run(plan, known, status)
             if not status.state.is_final:
                 return InferenceJob(handle=known, hooks=hooks, plan=plan)
             attempt = status.attempt + 1
@@ -93,16 +96,33 @@ def submit(plan: InferencePlan, backends: Backends) -> InferenceJob:
     return InferenceJob(handle=handle, hooks=hooks, plan=plan)
 
 
-def attach(text: str, backends: Backends) -> InferenceJob:
-    """Get a job back from its handle, in any process.
+def attach(handle: str | JobHandle, backends: Backends) -> InferenceJob:
+    """Get a job back from its handle or the handle's text, in any process.
 
     Raises:
         RequestError: When the text is no handle, or the job is not known.
     """
-    handle = JobHandle.parse(text)
+    handle = JobHandle.parse(str(handle))
     hooks = backends.get(handle.backend)
     hooks.poll(handle)
     return InferenceJob(handle=handle, hooks=hooks, record=records.find(handle))
+
+
+def load_executor(name: str) -> Executor:
+    """Import an executor.
+
+    Raises:
+        RequestError: When there is none of this name.
+        PluginError: When it cannot be imported or does not keep the contract.
+    """
+    executor: Executor = discovery.load(discovery.EXECUTORS, name)
+    for function in ("check", "execute"):
+        if not callable(getattr(executor, function, None)):
+            raise PluginError(
+                f"executor {name!r} has no {function}(order); see "
+                "ml_toolkit_core.hookspecs.Executor"
+            )
+    return executor
 
 
 def fresh_run_id() -> str:
@@ -140,11 +160,7 @@ def _options(
     for given, value in request.backend_options.items():
         name = given.removeprefix(prefix)
         if given.startswith(prefix) and name in known:
-            if not isinstance(value, known[name].type):
-                raise RequestError(
-                    f"{given}={value!r} must be of type {known[name].type.__name__}"
-                )
-            options[name] = value
+            options[name] = _typed(given, value, known[name])
             continue
         owners = [n for n in backends.names() if given.startswith(f"{n}_")]
         owner = next((n for n in owners if n != request.compute_type), None)
@@ -159,9 +175,42 @@ def _options(
     return options
 
 
-def _check_output(request: InferenceRequest, pinned: Pinned, run_id: str) -> None:
-    """Refuse an output that is there already, unless this very run made it."""
-    claim = tables("claim")
-    owner = claim.owner(pinned.output)
-    if owner is not None:
-        claim.check(owner, pinned.output, run_id, identity(request, pinned))
+def _typed(given: str, value: Json, option: Option) -> Json:
+    """Return an option's value; text, as a command line has it, may be JSON."""
+    if isinstance(value, str) and option.type is not str:
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    is_bool = isinstance(value, bool)
+    if not isinstance(value, option.type) or (is_bool and option.type is not bool):
+        raise RequestError(
+            f"{given}={value!r} must be of type {option.type.__name__}: {option.doc}"
+        )
+    return value
+
+
+def _known_job(plan: InferencePlan, hooks: BackendHooks) -> JobHandle | None:
+    """Ask the platform, then this machine's own records, for a job of this run."""
+    found = hooks.find_job(plan.run_id)
+    if not isinstance(found, Missing):
+        return found
+    for record in reversed(records.jobs()):
+        handle = JobHandle.parse(record.handle)
+        if (handle.backend, record.run_id) == (plan.request.compute_type, plan.run_id):
+            return handle
+    return None
+
+
+def _check_same_run(plan: InferencePlan, known: JobHandle, status: JobStatus) -> None:
+    """Refuse a ``run_id`` that names another run, wherever that one writes."""
+    record = records.find(known)
+    if record is not None:
+        changed = differences(plan.order(attempt=1).identity, record.identity)
+    elif status.ledger_uri not in {None, plan.ledger_uri}:
+        changed = [f"output: {plan.ledger_uri!r} here, {status.ledger_uri!r} there"]
+    else:
+        changed = []
+    if changed:
+        raise RequestError(
+            f"run_id={plan.run_id!r} is another run ({known}): {'; '.join(changed)}. "
+            "Pass the same arguments as before, or another run_id"
+        )

@@ -4,30 +4,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from ml_toolkit_core.values import InferenceRequest, InputPin, Pinned
+from ml_toolkit_core.values import InputPin
 from ml_toolkit_core.wire import Json, to_json
-
-
-def identity(request: InferenceRequest, pinned: Pinned) -> dict[str, Json]:
-    """Return the parts that must be equal for a run to go on."""
-    return {
-        "input_table": {
-            "uri": pinned.source.uri,
-            "version": pinned.pin.version,
-            "content": digest(pinned.pin),
-        },
-        "model": {"uri": pinned.model.uri, "revision": pinned.model.revision},
-        "prompts": to_json(pinned.prompts),
-        "sampling_params": to_json(request.sampling_params),
-        "engine_kwargs": to_json(request.engine_kwargs),
-        "limit": request.limit,
-        "executor": request.executor,
-        "output": {
-            "uri": pinned.output.uri,
-            "format": pinned.output.format,
-            "column": request.output_column,
-        },
-    }
 
 
 def digest(pin: InputPin) -> str:

@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 from ml_toolkit_core.errors import JobError, RequestError, StillRunning, Unreachable
 from ml_toolkit_core.hookspecs import BackendHooks
 from ml_toolkit_core.plan import InferencePlan
-from ml_toolkit_core.records import JobRecord, find
+from ml_toolkit_core.records import JobRecord
 from ml_toolkit_core.references import tables
 from ml_toolkit_core.values import (
     JobHandle,
@@ -30,7 +30,7 @@ class InferenceJob:
     """One job: follow it, end it, read its result.
 
     Attributes:
-        handle: Text for ``attach``, in any process.
+        handle: For ``attach``; its text does in any process.
         plan: What was decided; None for a job that was attached to.
     """
 
@@ -145,29 +145,25 @@ class InferenceJob:
             if tail:
                 said = "\n".join([f"{said}\nthe end of its log:", *tail])
         if outcome is None or outcome.resumable:
-            run_id = self._run_id() or "the same"
+            known = self._known()
+            run_id = (known.run_id if known else None) or "the same"
             said += f"\nThe same call with run_id={run_id!r} goes on where it ended."
         return JobError(said, handle=self.handle)
 
-    def _run_id(self) -> str | None:
+    def _known(self) -> InferencePlan | JobRecord | JobStatus | None:
+        """What knows the run and its ledger: the plan, a record, or the platform."""
         if self.plan is not None:
-            return self.plan.run_id
-        self._record = self._record or find(self.handle)
-        known = self._record or self._told
-        return known.run_id if known else None
-
-    def _ledger_uri(self) -> str | None:
-        if self.plan is not None:
-            return self.plan.ledger_uri
-        self._record = self._record or find(self.handle)
-        known = self._record or self._told
-        return known.ledger_uri if known else None
+            return self.plan
+        return self._record or self._told
 
     def _ledger(self) -> LedgerState | None:
-        uri = self._ledger_uri()
-        if uri is None:
+        known = self._known()
+        if known is None or known.ledger_uri is None:
             return None
-        state: LedgerState | None = tables("ledger").read_ledger(uri)
+        try:
+            state: LedgerState | None = tables("ledger").read_ledger(known.ledger_uri)
+        except (OSError, RequestError):  # the platform's state is known all the same
+            return None
         return state
 
     def _outcome(self, status: JobStatus) -> Outcome | None:

@@ -52,17 +52,26 @@ class ThreePartName:
 def is_path(text: str) -> bool:
     """Whether the text itself says that it is a path or URI.
 
-    >>> is_path("cat.sch.tbl"), is_path("./cat.sch.tbl"), is_path("rows.jsonl")
+    >>> is_path("cat.sch.tbl"), is_path("./cat.sch.tbl"), is_path("rows*.jsonl")
     (False, True, True)
     """
     return (
         "://" in text
-        or "/" in _unquoted(text)
+        or any(character in _unquoted(text) for character in "/*?[")
         or "." not in text
         or text in {".", ".."}
         or text.startswith("~")
         or text.lower().endswith(FILE_SUFFIXES)
     )
+
+
+def is_name(text: str) -> bool:
+    """Whether the text is a name of three parts.
+
+    >>> is_name("cat.sch.`a.b`"), is_name("org/model")
+    (True, False)
+    """
+    return _THREE_PARTS.fullmatch(text.strip()) is not None
 
 
 def parse_name(argument: str, text: str) -> ThreePartName:

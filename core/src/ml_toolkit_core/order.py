@@ -9,6 +9,7 @@ from attrs import field, frozen
 from attrs.validators import ge, gt, matches_re, optional
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.identity import digest
 from ml_toolkit_core.values import (
     RUN_ID_PATTERN,
     InputPin,
@@ -31,8 +32,6 @@ class WorkOrder:
     Args:
         run_id: Names the run over all its attempts.
         attempt: Counts submits of this run from 1.
-        identity: What the run is, by part; the same ``run_id`` with another
-            identity is refused.
         limit: Rows of the run at most, counted from the input's first.
         split_rows: Rows of a split at most; the unit of publication.
         ledger_uri: The run's own folder: ledger, order and lease.
@@ -41,7 +40,6 @@ class WorkOrder:
     order_version: str = ORDER_VERSION
     run_id: str = field(validator=matches_re(RUN_ID_PATTERN))
     attempt: int = field(default=1, validator=ge(1))
-    identity: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     executor: str
     source: TableLocation
     pin: InputPin
@@ -63,6 +61,30 @@ class WorkOrder:
         """Rows to answer at most: those of the pinned files, within the limit."""
         return self.pin.rows if self.limit is None else min(self.limit, self.pin.rows)
 
+    @property
+    def identity(self) -> dict[str, Json]:
+        """What the run is, by part: the same ``run_id`` with another is refused."""
+        return {
+            "input_table": {
+                "uri": self.source.uri,
+                "version": self.pin.version,
+                "content": digest(self.pin),
+                "read_options": to_json(self.source.read_options),
+            },
+            "model": {"uri": self.model.uri, "revision": self.model.revision},
+            "prompts": to_json(self.prompts),
+            "sampling_params": to_json(self.sampling_params),
+            "engine_kwargs": to_json(self.engine_kwargs),
+            "limit": self.limit,
+            "split_rows": self.split_rows,
+            "executor": self.executor,
+            "output": {
+                "uri": self.output.uri,
+                "format": self.output.format,
+                "column": self.output_column,
+            },
+        }
+
     def dumps(self) -> str:
         """Return the order as JSON text."""
         return json.dumps(to_json(self), ensure_ascii=False, indent=1)
@@ -74,7 +96,12 @@ class WorkOrder:
         Raises:
             RequestError: When it is none, or of another major version.
         """
-        data = json.loads(text)
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise RequestError(f"the work order is not JSON: {error}") from error
+        if not isinstance(data, dict):
+            raise RequestError(f"the work order is a {type(data).__name__}, no object")
         given = str(data.get("order_version"))
         if given.partition(".")[0] != ORDER_VERSION.partition(".")[0]:
             raise RequestError(

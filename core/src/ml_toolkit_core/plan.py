@@ -3,7 +3,6 @@
 from attrs import field, frozen
 from attrs.validators import ge
 
-from ml_toolkit_core.identity import identity
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.values import (
     ComputeTarget,
@@ -48,7 +47,6 @@ class InferencePlan:
         return WorkOrder(
             run_id=self.run_id,
             attempt=attempt,
-            identity=identity(request, pinned),
             executor=request.executor,
             source=pinned.source,
             pin=pinned.pin,

@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,7 +12,7 @@ from attrs import frozen
 from ml_toolkit_core.paths import home
 from ml_toolkit_core.plan import InferencePlan
 from ml_toolkit_core.values import JobHandle
-from ml_toolkit_core.wire import from_json, to_json
+from ml_toolkit_core.wire import Json, from_json, to_json
 
 
 @frozen(kw_only=True)
@@ -23,12 +24,14 @@ class JobRecord:
         run_id: The job's run.
         ledger_uri: Where its ledger lies.
         output: Where its rows go.
+        identity: What its run is, by part.
     """
 
     handle: str
     run_id: str
     ledger_uri: str
     output: str
+    identity: Mapping[str, Json]
 
 
 def save(handle: JobHandle, plan: InferencePlan) -> JobRecord:
@@ -38,6 +41,7 @@ def save(handle: JobHandle, plan: InferencePlan) -> JobRecord:
         run_id=plan.run_id,
         ledger_uri=plan.ledger_uri,
         output=plan.pinned.output.uri,
+        identity=to_json(plan.order(attempt=1).identity),
     )
     write_json(_path(handle), to_json(record))
     return record

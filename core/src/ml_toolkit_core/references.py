@@ -1,24 +1,21 @@
 """Every name of a request looked up once, on the client, reading only."""
 
-import hashlib
 import importlib
-import json
 import os
 import string
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from attrs import evolve
 
-from ml_toolkit_core import discovery
+from ml_toolkit_core.catalogs import catalog
 from ml_toolkit_core.errors import MissingExtra, RequestError, did_you_mean
+from ml_toolkit_core.models import find_model
 from ml_toolkit_core.names import is_path, parse_name
 from ml_toolkit_core.values import (
     Column,
     InferenceRequest,
     InputPin,
-    ModelKind,
-    ModelLocation,
     Pinned,
     Prompts,
     TableFormat,
@@ -53,17 +50,18 @@ def resolve_references(request: InferenceRequest) -> Pinned:
     Raises:
         RequestError: When one of them is not as the request needs it.
     """
-    source = _table(request.input_table, "input_table", "read", request.input_format)
+    source = evolve(_source(request), read_options=request.read_options)
     output = _table(
         request.output_table, "output_table", "write", request.output_format
     )
     asked = request.prompts.prompt_column or PROMPT_COLUMN
+    given = source.members or (source.uri,)
     source, pin = tables("pin").pin_table(source, text_columns=(asked,))
     output = evolve(output, format=tables("sink").output_format(output))
-    if _nested(source.uri, output.uri):
+    if any(_nested(text, output.uri) for text in given):
         raise RequestError(
             f"output_table={request.output_table!r} and "
-            f"input_table={request.input_table!r} are the same place or lie in one "
+            f"input_table={source.name!r} are the same place or lie in one "
             "another; write to another place"
         )
     prompts = find_prompts(request.prompts, pin)
@@ -77,13 +75,33 @@ def resolve_references(request: InferenceRequest) -> Pinned:
     )
 
 
-def _table(text: str, argument: str, access: str, given: str | None) -> TableLocation:
+def _source(request: InferenceRequest) -> TableLocation:
+    given = request.input_table
+    if isinstance(given, str):
+        return _table(given, "input_table", "read", request.input_format)
+    tables = [_table(t, "input_table", "read", request.input_format) for t in given]
+    named = [table.name for table in tables if table.catalog is not None]
+    if named:
+        raise RequestError(
+            f"input_table: {', '.join(map(repr, named))} in a list is a table's name; "
+            "a list is of files and folders: pass one table alone"
+        )
+    return evolve(
+        tables[0],
+        name=", ".join(table.name for table in tables),
+        members=tuple(table.uri for table in tables),
+    )
+
+
+def _table(
+    text: str, argument: str, access: Literal["read", "write"], given: str | None
+) -> TableLocation:
     form = (
         None if given is None else _format(given, argument.replace("table", "format"))
     )
     if not is_path(text):
         name = parse_name(argument, text)
-        found: TableLocation = _catalog().table(name, access)
+        found = catalog().table(name, access)
         return found if form is None else evolve(found, format=form)
     scheme, separator, _ = text.partition("://")
     if separator and scheme != "file":
@@ -104,17 +122,12 @@ def _format(given: str, argument: str) -> TableFormat:
         ) from None
 
 
-def _catalog() -> Any:
-    name = os.environ.get("ML_TOOLKIT_CATALOG") or "local"
-    return discovery.load(discovery.CATALOGS, name)
-
-
 def _nested(one: str, other: str) -> bool:
+    """Whether one place holds the other, or a glob takes in the other."""
     first, second = Path(one).resolve(), Path(other).resolve()
-    return first == second or first in second.parents or second in first.parents
-
-
-# --- prompts ------------------------------------------------------------------------
+    if first == second or first in second.parents or second in first.parents:
+        return True
+    return any(second.match(one) for second in (second, *second.parents))
 
 
 def find_prompts(prompts: Prompts, pin: InputPin) -> Prompts:
@@ -201,76 +214,3 @@ def _must_be(column: Column, argument: str, types: tuple[str, ...]) -> None:
             f"{' or '.join(types[::2])}. Use prompt_template='{{{column.name}}}' to "
             "ask with its text"
         )
-
-
-# --- models -------------------------------------------------------------------------
-
-
-def find_model(text: str) -> ModelLocation:
-    """Look up a model: a folder, a ``.gguf`` file, a name or a Hugging Face id.
-
-    Raises:
-        RequestError: When it is a path and no model lies there.
-    """
-    path = Path(text).expanduser()
-    if path.exists():
-        uri = os.path.abspath(path)  # noqa: PTH100  Path keeps ".."
-        if path.is_dir():
-            return _folder(ModelLocation(name=text, uri=uri, kind=ModelKind.FOLDER))
-        if path.suffix.lower() == ".gguf":
-            return ModelLocation(
-                name=text, uri=uri, kind=ModelKind.GGUF, revision=_revision([path])
-            )
-        raise RequestError(
-            f"model={text!r} is a file; a model is a folder with config.json, a .gguf "
-            "file, catalog.schema.model or a Hugging Face id"
-        )
-    if "://" in text:
-        raise RequestError(
-            f"model={text!r}: models from object storage are not read yet; copy the "
-            "folder to this machine"
-        )
-    if text.startswith(("/", "./", "../", "~")) or text.endswith(".gguf"):
-        raise RequestError(f"model={text!r}: there is no such folder or file")
-    if text.count(".") == 2 and not is_path(text):  # noqa: PLR2004
-        located: ModelLocation = _catalog().model(parse_name("model", text))
-        return _folder(located)
-    if text.count("/") > 1:
-        raise RequestError(
-            f"model={text!r}: there is no such folder, and a Hugging Face id has one "
-            "slash"
-        )
-    return ModelLocation(name=text, uri=text, kind=ModelKind.HUB)
-
-
-def _folder(location: ModelLocation) -> ModelLocation:
-    folder = Path(location.uri)
-    if not (folder / "config.json").is_file():
-        raise RequestError(
-            f"model={location.name!r}: {location.uri!r} has no config.json, so it is "
-            "no Hugging Face model folder; pass the folder that holds config.json, the "
-            "tokenizer and the weights"
-        )
-    return evolve(
-        location,
-        revision=_revision(sorted(p for p in folder.iterdir() if p.is_file())),
-        has_chat_template=_has_chat_template(folder),
-    )
-
-
-def _has_chat_template(folder: Path) -> bool:
-    if any(
-        (folder / name).exists()
-        for name in ("chat_template.jinja", "chat_template.json")
-    ):
-        return True
-    try:
-        config = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return False
-    return bool(config.get("chat_template"))
-
-
-def _revision(files: list[Path]) -> str:
-    facts = [(f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files]
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]

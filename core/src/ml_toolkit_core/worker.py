@@ -8,9 +8,8 @@ import argparse
 import logging
 import sys
 from pathlib import Path
-from typing import Any
 
-from ml_toolkit_core import discovery
+from ml_toolkit_core.dispatch import load_executor
 from ml_toolkit_core.errors import ToolkitError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.records import write_json
@@ -29,19 +28,19 @@ def main(argv: list[str] | None = None) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    outcome = run(WorkOrder.load(given.order))
+    outcome = run(given.order)
     if given.outcome is not None:
         write_json(given.outcome, to_json(outcome))
     log.info("run ended state=%s reason=%s", outcome.state, outcome.reason)
     return 0 if outcome.state is JobState.SUCCEEDED else 1
 
 
-def run(order: WorkOrder) -> Outcome:
-    """Run the order's executor and say how it ended."""
-    log.info("run starts run_id=%s attempt=%d", order.run_id, order.attempt)
+def run(path: Path) -> Outcome:
+    """Run the executor of the order in a file, and say how it ended."""
     try:
-        executor: Any = discovery.load(discovery.EXECUTORS, order.executor)
-        executor.execute(order)
+        order = WorkOrder.load(path)
+        log.info("run starts run_id=%s attempt=%d", order.run_id, order.attempt)
+        load_executor(order.executor).execute(order)
     except ToolkitError as error:
         log.exception("run failed")
         return Outcome.of(error)

@@ -1,5 +1,6 @@
 """A small run with an echo for a model, and a store that dies between two calls."""
 
+import csv
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
@@ -70,7 +72,8 @@ class Run:
     output: str
     format: TableFormat = TableFormat.JSONL
     run_id: str = "run-1"
-    identity: dict[str, str] = attrs.field(factory=lambda: {"model": "echo"})
+    model: str = "echo"
+    limit: int | None = None
     attempt: int = 1
     split_rows: int = 2
     fails: frozenset[str] = frozenset()
@@ -81,11 +84,11 @@ class Run:
         return WorkOrder(
             run_id=self.run_id,
             attempt=self.attempt,
-            identity=self.identity,
+            limit=self.limit,
             executor="scripted",
             source=location,
             pin=pin,
-            model=ModelLocation(name="echo", uri="echo", kind=ModelKind.HUB),
+            model=ModelLocation(name=self.model, uri=self.model, kind=ModelKind.HUB),
             output=TableLocation(name=self.output, uri=self.output, format=self.format),
             prompts=Prompts(),
             plan=ReplicaPlan(replicas=1),
@@ -118,6 +121,7 @@ class Run:
                 waiting = []
         if waiting:
             sink.publish(waiting)
+        sink.complete()
         return sink.list_failed()
 
     def write(self, writer: Any, rows: SplitRows) -> Part:
@@ -172,9 +176,26 @@ def write_jsonl(path: Path, rows: Sequence[object]) -> str:
 
 def read_output(run: Run) -> list[dict[str, Any]]:
     """Return the rows that a reader of the output sees."""
-    if run.format is TableFormat.JSONL:
-        return read_jsonl(run.output)
-    return read_delta(run.output)
+    if run.format is TableFormat.DELTA:
+        return read_delta(run.output)
+    read = {
+        TableFormat.JSONL: read_jsonl,
+        TableFormat.CSV: read_csv,
+        TableFormat.PARQUET: lambda path: pq.read_table(path).to_pylist(),
+    }[run.format]
+    if Path(run.output).is_dir():
+        files = sorted(Path(run.output).glob(f"part-*.{run.format}"))
+        return [row for file in files for row in read(file)]
+    return read(run.output) if Path(run.output).exists() else []
+
+
+def read_csv(path: str | Path) -> list[dict[str, Any]]:
+    """Return the rows of a CSV file; nothing is null, and whole numbers are such."""
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        return [
+            {k: int(v) if v.isdecimal() else v or None for k, v in row.items()}
+            for row in csv.DictReader(file, strict=True)
+        ]
 
 
 def read_delta(path: str) -> list[dict[str, Any]]:
@@ -189,7 +210,7 @@ def read_list(kind: TableFormat, listed: str | None) -> list[dict[str, Any]]:
     """Return the list of failed rows; none when there is no list."""
     if listed is None:
         return []
-    return read_jsonl(listed) if kind is TableFormat.JSONL else read_delta(listed)
+    return read_delta(listed) if kind is TableFormat.DELTA else read_jsonl(listed)
 
 
 def strays(run: Run) -> list[str]:
@@ -199,11 +220,29 @@ def strays(run: Run) -> list[str]:
         return sorted(
             {file.name for file in Path(run.output).glob("*.parquet")} - known
         )
+    kept = {"staging", "parts", "whole.jsonl", "whole.csv", "whole.parquet"}
+    folder = Path(run.output).parent
     return [
         str(path)
-        for path in Path(run.output).rglob("*")
-        if path.is_file() and ("staging" in path.parts or "unfinished" in path.name)
+        for path in folder.rglob("*")
+        if path.is_file()
+        and (kept & set(path.relative_to(folder).parts) or "unfinished" in path.name)
     ]
+
+
+def run_of(kind: str, folder: Path, **options: Any) -> Run:
+    """Return a run over ``folder/in.jsonl``.
+
+    Args:
+        kind: A format, with `` file`` for one file instead of a folder.
+        folder: Where everything lies.
+        **options: See :class:`Run`.
+    """
+    name, _, is_file = kind.partition(" ")
+    output = folder / (f"out.{name}" if is_file else "out")
+    return Run(
+        str(folder / "in.jsonl"), str(output), format=TableFormat(name), **options
+    )
 
 
 @pytest.fixture(scope="session")
@@ -214,6 +253,7 @@ def kit() -> Any:
         Run = Run
         DyingStore = DyingStore
         Killed = Killed
+        run_of = staticmethod(run_of)
         read_jsonl = staticmethod(read_jsonl)
         write_jsonl = staticmethod(write_jsonl)
         read_output = staticmethod(read_output)

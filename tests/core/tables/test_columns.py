@@ -12,8 +12,8 @@ from ml_toolkit_core.pipeline.engine import Completion
 from ml_toolkit_core.tables.columns import (
     ANSWER_COLUMNS,
     answer_arrays,
-    for_delta,
     output_schema,
+    with_types,
 )
 from ml_toolkit_core.tables.deltafiles import replace_rows
 from ml_toolkit_core.tables.deltatypes import delta_type
@@ -81,7 +81,7 @@ def test_refuses_an_answer_column_that_is_called_like_another(kind):
         schema_of([("p", pa.string())], "error", kind)
 
 
-def test_compares_names_without_case_for_delta_and_names_both_pairs():
+def test_compares_names_without_case_with_types_and_names_both_pairs():
     columns = [
         ("prompt", pa.string()),
         ("Prompt", pa.string()),
@@ -196,7 +196,7 @@ def test_holds_a_value_in_delta_as_it_was(kit, tmp_path, kind, value):
     else:
         given = pa.array([value, None], kind)
     schema = pa.schema([("id", pa.int64()), ("c", delta_type(kind))])
-    rows = for_delta(pa.table({"id": [0, 1], "c": given}), schema)
+    rows = with_types(pa.table({"id": [0, 1], "c": given}), schema)
 
     replace_rows(LocalStore(), str(tmp_path / "t"), schema, rows.to_batches())
 
@@ -204,12 +204,12 @@ def test_holds_a_value_in_delta_as_it_was(kit, tmp_path, kind, value):
     assert found == [value, None]
 
 
-def test_makes_text_of_json_for_delta_and_leaves_text_as_it_is():
+def test_makes_text_of_json_with_types_and_leaves_text_as_it_is():
     mixed = pa.field("m", pa.string(), metadata={JSON_KEY: b"1"})
     values = ['"say \\"hi\\""', "1.50", '{"a":  1}', None, "null"]
     rows = pa.table([pa.array(values)], schema=pa.schema([mixed]))
 
-    found = for_delta(rows, pa.schema([("m", pa.string())]))
+    found = with_types(rows, pa.schema([("m", pa.string())]))
 
     assert found.column("m").to_pylist() == [
         'say "hi"',

@@ -1,4 +1,4 @@
-"""Outputs of both formats: whose they are, resuming, fences, and kills anywhere."""
+"""Outputs of all kinds: whose they are, resuming, fences, and kills anywhere."""
 
 import contextlib
 import json
@@ -6,17 +6,24 @@ import shutil
 import threading
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_toolkit_core.errors import RequestError, RunFenced
+from ml_toolkit_core.tables.claim import is_one_file
+from ml_toolkit_core.tables.pin import pin_table
 from ml_toolkit_core.tables.sink import open_sink, output_format, owner
 from ml_toolkit_core.tables.source import open_source
 from ml_toolkit_core.values import TableFormat, TableLocation
 
-FORMATS = [TableFormat.JSONL, TableFormat.DELTA]
-both_formats = pytest.mark.parametrize("kind", FORMATS)
+KINDS = ["jsonl", "delta", "parquet", "csv", "jsonl file", "csv file", "parquet file"]
+all_kinds = pytest.mark.parametrize("kind", KINDS)
+#: One of each sink; the formats of files differ in their content alone.
+each_sink = pytest.mark.parametrize(
+    "kind", ["jsonl", "delta", "csv file", "parquet file"]
+)
 
 
 def rows_of(count):
@@ -30,15 +37,15 @@ def location(uri, kind=None):
 @pytest.fixture
 def run(kit, tmp_path):
     """Return a maker of runs over seven rows in ``tmp_path/out``."""
-    source = kit.write_jsonl(tmp_path / "in.jsonl", rows_of(7))
+    kit.write_jsonl(tmp_path / "in.jsonl", rows_of(7))
 
     def make(kind, **options):
-        return kit.Run(source, str(tmp_path / "out"), format=kind, **options)
+        return kit.run_of(kind, tmp_path, **options)
 
     return make
 
 
-@both_formats
+@all_kinds
 def test_writes_every_row_once_with_its_answer(kit, run, kind):
     one = run(kind)
 
@@ -58,7 +65,7 @@ def test_writes_every_row_once_with_its_answer(kit, run, kind):
     }
 
 
-@both_formats
+@all_kinds
 def test_asks_nothing_again_when_the_run_is_complete(kit, run, kind):
     run(kind).to_end()
     again = run(kind, attempt=2)
@@ -69,7 +76,7 @@ def test_asks_nothing_again_when_the_run_is_complete(kit, run, kind):
     assert [row["id"] for row in kit.read_output(again)] == list(range(7))
 
 
-@both_formats
+@all_kinds
 def test_counts_the_published_parts_again_when_it_is_opened(run, kind):
     one = run(kind, fails=frozenset({"p3"}))
     one.to_end()
@@ -82,14 +89,14 @@ def test_counts_the_published_parts_again_when_it_is_opened(run, kind):
     assert sum(part.tally.prompt_tokens for part in parts) == 6
 
 
-@both_formats
+@all_kinds
 def test_lists_the_failed_rows_anew_from_the_output(kit, run, kind):
     one = run(kind, fails=frozenset({"p2", "p5"}))
 
     listed = [one.to_end(), run(kind, attempt=2).to_end()]
 
     assert listed[0] == listed[1] is not None
-    assert kit.read_list(kind, listed[0]) == [
+    assert kit.read_list(one.format, listed[0]) == [
         {
             "id": i,
             "prompt": f"p{i}",
@@ -101,29 +108,33 @@ def test_lists_the_failed_rows_anew_from_the_output(kit, run, kind):
     ]
 
 
-@both_formats
-def test_refuses_an_output_that_it_did_not_make(tmp_path, run, kind):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "precious.txt").write_text("x")
+@each_sink
+def test_refuses_an_output_that_it_did_not_make(run, kind):
+    one = run(kind)
+    precious = Path(one.output)
+    if "file" not in kind:
+        precious.mkdir()
+        precious /= "precious.txt"
+    precious.write_text("x")
 
     with pytest.raises(
-        RequestError, match=r"'.*out' exists already and was not made by"
+        RequestError, match=r"'.*out.*' exists already and was not made by"
     ):
-        open_sink(run(kind).order()).open()
+        open_sink(one.order()).open()
 
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious.txt"]
+    assert precious.read_text() == "x"
 
 
 def test_refuses_a_file_in_the_place_of_its_folder(tmp_path, run):
     (tmp_path / "out").write_text('{"id": 1}\n')
 
     with pytest.raises(RequestError, match="exists already and was not made by"):
-        open_sink(run(TableFormat.JSONL).order()).open()
+        open_sink(run("jsonl").order()).open()
 
     assert (tmp_path / "out").read_text() == '{"id": 1}\n'
 
 
-@both_formats
+@each_sink
 def test_refuses_the_output_of_another_run_and_names_it(run, kind):
     run(kind).to_end()
 
@@ -131,40 +142,40 @@ def test_refuses_the_output_of_another_run_and_names_it(run, kind):
         open_sink(run(kind, run_id="run-2").order()).open()
 
 
-@both_formats
+@each_sink
 def test_refuses_the_same_run_with_another_identity_and_names_the_difference(run, kind):
-    run(kind, identity={"model": "a", "prompt": "p", "rows": "7"}).to_end()
+    run(kind, model="a", limit=7).to_end()
 
-    other = run(kind, identity={"model": "b", "rows": "7"})
+    other = run(kind, model="b")
     with pytest.raises(
-        RequestError, match="was another run: model: 'b' here, 'a' there; prompt: None"
+        RequestError, match="another run: limit: None here, 7 there; model: .*'b'"
     ):
         open_sink(other.order()).open()
 
 
-@both_formats
-def test_refuses_a_list_of_failed_rows_that_is_there_before_the_run(
-    tmp_path, run, kind
-):
-    listed = tmp_path / ("out.errors.jsonl" if kind == "jsonl" else "out_errors")
+@each_sink
+def test_refuses_a_list_of_failed_rows_that_is_there_before_the_run(run, kind):
+    one = run(kind)
+    listed = Path(one.output + ("_errors" if kind == "delta" else ".errors.jsonl"))
     listed.mkdir()
 
     with pytest.raises(RequestError, match="would list its failed rows there"):
-        open_sink(run(kind).order()).open()
+        open_sink(one.order()).open()
 
-    assert owner(location(tmp_path / "out")) is None
+    assert owner(one.order().output) is None
 
 
-@both_formats
+@each_sink
 def test_says_whose_an_output_is(tmp_path, run, kind):
-    out = location(tmp_path / "out")
+    out = run(kind).order().output
     before = owner(out)
-    run(kind, identity={"model": "a"}).to_end()
+    one = run(kind)
+    one.to_end()
 
     found = owner(out)
 
     assert before is None
-    assert (found.run_id, dict(found.identity)) == ("run-1", {"model": "a"})
+    assert (found.run_id, dict(found.identity)) == ("run-1", one.order().identity)
     assert owner(location(tmp_path / "in.jsonl")).run_id is None
 
 
@@ -175,7 +186,7 @@ def test_sees_nothing_in_an_empty_folder_or_a_lone_ledger(tmp_path):
     assert owner(location(tmp_path / "out")) is None
 
 
-@both_formats
+@each_sink
 def test_fences_the_older_driver_when_a_newer_one_opens_the_run(kit, run, kind):
     old, new = run(kind), run(kind, attempt=2)
     order = old.order()
@@ -192,7 +203,7 @@ def test_fences_the_older_driver_when_a_newer_one_opens_the_run(kit, run, kind):
     assert [row["id"] for row in kit.read_output(new)] == list(range(7))
 
 
-@both_formats
+@each_sink
 def test_fences_the_older_driver_also_when_it_writes_on(kit, run, kind):
     old, new = run(kind), run(kind, attempt=2)
     order = old.order()
@@ -208,8 +219,8 @@ def test_fences_the_older_driver_also_when_it_writes_on(kit, run, kind):
     assert kit.read_output(old) == []
 
 
-@both_formats
-def test_fences_two_drivers_with_the_same_attempt(kit, run, kind):
+@each_sink
+def test_fences_two_drivers_with_the_same_attempt(run, kind):
     one, two = run(kind), run(kind)
     order = one.order()
     source = open_source(order.source, order.pin)
@@ -225,7 +236,8 @@ def test_fences_two_drivers_with_the_same_attempt(kit, run, kind):
     with pytest.raises(RunFenced):
         sinks[0].publish([parts[0]])
 
-    assert [row["id"] for row in kit.read_output(one)] == [0, 1]
+    (part,) = open_sink(order).open()
+    assert (part.split, part.tally.done) == (0, 2)
 
 
 def calls_of_a_run(kit, a_run):
@@ -234,7 +246,7 @@ def calls_of_a_run(kit, a_run):
     return store.calls
 
 
-@both_formats
+@each_sink
 @pytest.mark.parametrize("after", [False, True])
 def test_has_each_row_once_wherever_the_first_attempt_is_killed(
     kit, run, tmp_path, kind, after
@@ -251,7 +263,8 @@ def test_has_each_row_once_wherever_the_first_attempt_is_killed(
         listed = second.to_end()
 
         assert [row["id"] for row in kit.read_output(second)] == list(range(7)), lives
-        assert [row["id"] for row in kit.read_list(kind, listed)] == [1, 4], lives
+        failed = kit.read_list(second.format, listed)
+        assert [row["id"] for row in failed] == [1, 4], lives
         assert kit.strays(second) == [], lives
 
 
@@ -266,20 +279,19 @@ SCENARIO = st.fixed_dictionaries(
 )
 
 
-@both_formats
+@each_sink
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenario=SCENARIO)
 def test_has_each_row_once_after_any_kills(kit, tmp_path_factory, kind, scenario):
     folder = tmp_path_factory.mktemp("kills")
     rows = rows_of(scenario["rows"])
-    source = kit.write_jsonl(folder / "in.jsonl", rows)
+    kit.write_jsonl(folder / "in.jsonl", rows)
     fails = frozenset(f"p{i}" for i in scenario["fails"] if i < len(rows))
 
     def attempt(number):
-        return kit.Run(
-            source,
-            str(folder / "out"),
-            format=kind,
+        return kit.run_of(
+            kind,
+            folder,
             split_rows=scenario["split_rows"],
             attempt=number,
             fails=fails,
@@ -296,7 +308,7 @@ def test_has_each_row_once_after_any_kills(kit, tmp_path_factory, kind, scenario
     listed = last.to_end(commit_parts=scenario["commit_parts"])
 
     assert [row["id"] for row in kit.read_output(last)] == [row["id"] for row in rows]
-    assert {row["prompt"] for row in kit.read_list(kind, listed)} == fails
+    assert {row["prompt"] for row in kit.read_list(last.format, listed)} == fails
     assert kit.strays(last) == []
     shutil.rmtree(folder)
 
@@ -333,17 +345,35 @@ def test_tells_a_delta_output_by_its_log(tmp_path):
     assert output_format(location(tmp_path / "out.jsonl")) == "delta"
 
 
+@pytest.mark.parametrize("name", ["out.tsv", "out.json", "out.jsonl.gz"])
+def test_refuses_outputs_that_are_not_written_and_says_which_are(name):
+    with pytest.raises(RequestError, match="is not written; an output is a Delta"):
+        output_format(location(f"/nowhere/{name}"))
+
+
 @pytest.mark.parametrize(
-    ("name", "given_format"),
-    [("out.parquet", None), ("out.csv", None), ("out", TableFormat.PARQUET)],
+    ("name", "given_format", "expected"),
+    [
+        ("out.jsonl", None, True),
+        ("out.NDJSON", None, True),
+        ("out.csv", None, True),
+        ("out.parquet", TableFormat.PARQUET, True),
+        ("out.parquet/", TableFormat.PARQUET, False),
+        ("out", TableFormat.JSONL, False),
+        ("out.jsonl", TableFormat.PARQUET, False),
+        ("out.jsonl", TableFormat.DELTA, False),
+    ],
 )
-def test_refuses_outputs_that_are_not_built_and_says_which_are(name, given_format):
-    with pytest.raises(RequestError, match="not built yet; an output is a Delta table"):
-        output_format(location(f"/nowhere/{name}", given_format))
+def test_tells_one_file_by_its_name(name, given_format, expected):
+    given = TableLocation(name=name, uri=f"/x/{name}".rstrip("/"), format=given_format)
+
+    located = attrs.evolve(given, format=output_format(given))
+
+    assert is_one_file(located) is expected
 
 
 def test_names_parts_so_that_their_order_is_the_order_of_the_rows(run, tmp_path):
-    run(TableFormat.JSONL, split_rows=3).to_end()
+    run("jsonl", split_rows=3).to_end()
 
     names = sorted(path.name for path in (tmp_path / "out").glob("*"))
 
@@ -355,12 +385,100 @@ def test_names_parts_so_that_their_order_is_the_order_of_the_rows(run, tmp_path)
     ]
 
 
+@pytest.mark.parametrize("kind", ["jsonl file", "csv file", "parquet file"])
+def test_shows_one_file_whole_at_the_end_and_nothing_before(kit, run, tmp_path, kind):
+    one = run(kind)
+    order = one.order()
+    source = open_source(order.source, order.pin)
+    sink = open_sink(order)
+    sink.open()
+    for rows in source.read(source.splits(2)):
+        sink.publish([one.write(sink.writer, rows)])
+    before = {path.name for path in tmp_path.iterdir()}
+
+    sink.complete()
+
+    after = {path.name for path in tmp_path.iterdir()}
+    assert before == {"in.jsonl", "_ml_toolkit"}
+    assert after - before == {Path(one.output).name}
+    assert [row["id"] for row in kit.read_output(one)] == list(range(7))
+
+
+def test_leaves_a_file_alone_that_appeared_during_the_run(run, kit):
+    one = run("jsonl file")
+    order = one.order()
+    sink = open_sink(order)
+    sink.open()
+    source = open_source(order.source, order.pin)
+    parts = [one.write(sink.writer, rows) for rows in source.read(source.splits(2))]
+    sink.publish(parts)
+    Path(one.output).write_text("theirs")
+
+    with pytest.raises(RequestError, match="put there by somebody else"):
+        sink.complete()
+
+    assert Path(one.output).read_text() == "theirs"
+    Path(one.output).unlink()
+    again = run("jsonl file", attempt=2)
+    again.to_end()
+    assert again.asked == []
+    assert len(kit.read_output(again)) == 7
+
+
+def test_asks_for_another_run_when_the_file_of_a_finished_one_is_gone(run):
+    one = run("csv file")
+    one.to_end()
+    Path(one.output).unlink()
+
+    with pytest.raises(RequestError, match="and is gone; pass another run_id"):
+        run("csv file", attempt=2).to_end()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "parquet file", "csv file"])
+def test_shows_the_columns_of_a_table_without_rows(tmp_path, run, kind):
+    (tmp_path / "in.jsonl").unlink()
+    (tmp_path / "in.csv").write_text("id,prompt\n")
+    one = run(kind)
+    one.source = str(tmp_path / "in.csv")
+
+    one.to_end()
+
+    source = TableLocation(name="x", uri=one.output)
+    location, pinned = pin_table(source)
+    assert [column.name for column in pinned.columns][:3] == [
+        "id",
+        "prompt",
+        "generated_text",
+    ]
+    assert (location.format, pinned.rows) == (one.format, 0)
+
+
+def test_writes_csv_that_tells_null_from_empty_and_keeps_line_breaks(kit, tmp_path):
+    rows = [
+        {"id": 1, "prompt": 'a\r\n"b", c', "e": "", "n": None, "m": {"x": [1.50, "ü"]}},
+        {"id": 2, "prompt": "p", "e": None, "n": 0.5, "m": None},
+    ]
+    kit.write_jsonl(tmp_path / "in.jsonl", rows)
+    one = kit.run_of("csv file", tmp_path, fails=frozenset({"p"}))
+
+    one.to_end()
+
+    text = Path(one.output).read_bytes().decode()
+    assert text == (
+        "id,prompt,e,n,m,generated_text,error,finish_reason,prompt_tokens,"
+        "completion_tokens\r\n"
+        '1,"a\r\n""b"", c","",,"{""x"": [1.5, ""\\u00fc""]}",'
+        '"a\r\n""b"", c",,stop,1,1\r\n'
+        "2,p,,0.5,,,too_hard: the echo is mute,,,\r\n"
+    )
+
+
 def test_refuses_a_published_part_that_somebody_edited(run, tmp_path):
-    run(TableFormat.JSONL).to_end()
+    run("jsonl").to_end()
     (tmp_path / "out" / "part-000001.jsonl").write_text('{"id": 2}\n')
 
     with pytest.raises(RequestError, match=r"part-000001.jsonl' is not as run_id="):
-        open_sink(run(TableFormat.JSONL).order()).open()
+        open_sink(run("jsonl").order()).open()
 
 
 def test_says_that_an_output_cannot_be_written(kit, tmp_path):
@@ -398,10 +516,10 @@ def test_counts_no_attempt_for_a_row_that_was_never_asked(kit, tmp_path):
 
 
 def test_removes_a_stale_list_of_failed_rows(run, tmp_path):
-    run(TableFormat.JSONL).to_end()
+    run("jsonl").to_end()
     (tmp_path / "out.errors.jsonl").write_text("stale\n")
 
-    listed = run(TableFormat.JSONL, attempt=2).to_end()
+    listed = run("jsonl", attempt=2).to_end()
 
     assert listed is None
     assert not (tmp_path / "out.errors.jsonl").exists()
@@ -419,7 +537,7 @@ def test_leaves_json_in_the_output_as_the_json_it_was(kit, tmp_path):
     assert json.loads(text.splitlines()[1])["mixed"] == 1
 
 
-@both_formats
+@each_sink
 def test_has_each_row_once_when_drivers_of_one_run_race(kit, run, kind):
     racers = [run(kind, attempt=1 + number % 2, split_rows=1) for number in range(4)]
     start = threading.Barrier(len(racers))
@@ -442,7 +560,7 @@ def test_has_each_row_once_when_drivers_of_one_run_race(kit, run, kind):
 
 
 def test_keeps_two_runs_with_one_output_apart_when_they_race(kit, run):
-    racers = [run(TableFormat.JSONL, run_id=f"run-{number}") for number in range(4)]
+    racers = [run("jsonl", run_id=f"run-{number}") for number in range(4)]
     start = threading.Barrier(len(racers))
     refused = []
 

@@ -75,7 +75,8 @@ def project(project_id, name):
     }
 
 
-def template(name, version, head, workers):
+def template(name, version, machines, resources):
+    head, workers = machines
     nodes = [
         {
             "name": f"worker-{n}",
@@ -97,7 +98,11 @@ def template(name, version, head, workers):
         "creator": PERSON,
         "config": {
             "cloud_id": "cld_1",
-            "head_node_type": {"name": "head", "instance_type": head},
+            "head_node_type": {
+                "name": "head",
+                "instance_type": head,
+                "resources": resources,
+            },
             "worker_node_types": nodes,
             "cloud": {"id": "cld_1", "name": "main", "provider": "AWS"},
         },

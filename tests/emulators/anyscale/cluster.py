@@ -131,6 +131,7 @@ class Cluster:
                 "PATH": self._path,
                 "HOME": str(home),
                 "LANG": "C.UTF-8",
+                "RAY_ADDRESS": "",  # no Ray runs here; a run may start its own
                 "TMPDIR": str(home),
                 **environment.get("env_vars", {}),
             },

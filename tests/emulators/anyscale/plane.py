@@ -44,6 +44,7 @@ class Plane:
         self.writes = 0
         self.host = ""
         self.extra_configs = {}
+        self.heads_without_gpus = set()
         self.scheduler = Scheduler.of(rules, slots) if rules else Scheduler(slots=slots)
         self._mode = mode
         self._changes = threading.Condition()
@@ -108,8 +109,11 @@ class Plane:
         return {**CONFIGS, **self.extra_configs}.get(name)
 
     def _template(self, name):
-        head, workers = self._config(name)
-        return answers.template(name, 1, head, workers)
+        head, workers = machines = self._config(name)
+        # The SDK registers a head beside workers with nothing, unless it is told more.
+        gpus = 0 if head == CPU or name in self.heads_without_gpus else 8
+        resources = {"cpu": 24 * gpus, "gpu": gpus} if workers else None
+        return answers.template(name, 1, machines, resources)
 
     def default_project(self):
         return {"result": answers.project("prj_1", "default")}

@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pkgutil import resolve_name
 from typing import Final
 
@@ -13,7 +14,7 @@ from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.book import Book
 from ml_toolkit_core.pipeline.feed import Feed
 from ml_toolkit_core.pipeline.pool import PoolFactory, ReplicaPool
-from ml_toolkit_core.tables.parts import Part, Sink, SplitRows
+from ml_toolkit_core.tables.parts import Part, Sink, Split, SplitRows
 from ml_toolkit_core.tables.sink import open_sink
 from ml_toolkit_core.tables.source import open_source
 from ml_toolkit_core.values import JobState, Outcome, RunResult
@@ -53,9 +54,10 @@ def run(
     book = Book(order=order, parts=list(sink.open()))
     try:
         source = open_source(order.source, order.pin)
+        splits = source.splits(order.split_rows)
         feed = Feed(
             source=source,
-            splits=source.splits(order.split_rows),
+            splits=splits,
             published={part.split: part.tally.done for part in book.parts},
             limit=order.limit,
         )
@@ -66,6 +68,8 @@ def run(
             factory: PoolFactory = resolve_name(pool)
             replicas = factory(order, engine=engine, writer=sink.writer)
             _answer(order, iter(feed), sink, replicas, book)
+        if order.limit is None:
+            _check_whole(splits, book)
         result = _finish(order, sink, book)
     except Exception as error:
         book.finish(Outcome.of(error))
@@ -97,14 +101,27 @@ def _answer(
         replicas.stop()
 
 
+def _check_whole(splits: Sequence[Split], book: Book) -> None:
+    """Refuse to call a run done whose output is not the whole input, once."""
+    wanted = Counter(split.index for split in splits)
+    there = Counter(part.split for part in book.parts)
+    if wanted != there:
+        raise JobError(
+            f"the output has other splits than the input: missing "
+            f"{sorted(wanted - there)[:10]}, too many {sorted(there - wanted)[:10]}"
+        )
+
+
 def _finish(order: WorkOrder, sink: Sink, book: Book) -> RunResult:
     book.enter("finishing")
-    errors = sink.list_failed()
     total = book.published
     if total.done and total.failed == total.done:
+        errors = sink.list_failed()
         raise JobError(
             f"all {total.done:,} rows failed; the reasons are listed in {errors!r}"
         )
+    sink.complete()
+    errors = sink.list_failed()
     book.enter("done")
     return RunResult(
         output=order.output.uri,

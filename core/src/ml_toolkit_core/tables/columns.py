@@ -8,11 +8,12 @@ import pyarrow as pa
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.pipeline.engine import Completion
-from ml_toolkit_core.tables.arrowtypes import Array, ChunkedArray, Field
+from ml_toolkit_core.tables.arrowtypes import Array, ArrowType, ChunkedArray, Field
 from ml_toolkit_core.tables.deltatypes import DELTA_NAME_BREAKERS, delta_type
 from ml_toolkit_core.tables.jsonlines import without_surrogates
 from ml_toolkit_core.tables.jsontext import has_json_form
 from ml_toolkit_core.tables.kinds import is_json
+from ml_toolkit_core.tables.parquettypes import parquet_type
 from ml_toolkit_core.tables.pinned import pinned_schema
 from ml_toolkit_core.values import InputPin, TableFormat
 
@@ -63,8 +64,8 @@ def output_schema(
     Args:
         pin: The pinned input.
         output_column: Where the answer goes.
-        output_format: JSON Lines or Delta. In a Delta table a column of JSON is
-            text; in JSON Lines it keeps its mark, and its values stay JSON.
+        output_format: In JSON Lines and CSV a column of JSON keeps its mark; in a
+            Delta table or Parquet it is text.
 
     Raises:
         RequestError: When columns clash, or the format cannot hold one of them
@@ -82,11 +83,14 @@ def output_schema(
         ]
         kept = [pa.field(c.name, delta_type(c.type) or c.type) for c in given]
     else:
+        fits = parquet_type if output_format is TableFormat.PARQUET else _text_type
         faults = [
             *_clashes(given, answers, str),
-            *_unfit_types(given, output_format, lambda c: has_json_form(c.type)),
+            *_unfit_types(given, output_format, lambda c: fits(c.type) is not None),
         ]
-        kept = list(given)
+        kept = [c.with_type(fits(c.type) or c.type) for c in given]
+        if output_format is TableFormat.PARQUET:
+            kept = [c.remove_metadata() for c in kept]
     if faults:
         raise RequestError(
             f"the output cannot take these columns as {output_format}: "
@@ -95,8 +99,8 @@ def output_schema(
     return pa.schema([*kept, *answers])
 
 
-def for_delta(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Bring rows to the types of a Delta output.
+def with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Bring rows to the types of a Delta or Parquet output.
 
     Text in a column of JSON stays as it is, without its quotes; all other values
     there are their JSON.
@@ -106,6 +110,10 @@ def for_delta(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         for array, column, wanted in zip(rows.columns, rows.schema, schema, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _text_type(kind: ArrowType) -> ArrowType | None:
+    return kind if has_json_form(kind) else None
 
 
 def _json_as_text(texts: ChunkedArray) -> ChunkedArray:

@@ -19,7 +19,7 @@ from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables import failures
 from ml_toolkit_core.tables.batches import conform
 from ml_toolkit_core.tables.claim import check, claim
-from ml_toolkit_core.tables.columns import for_delta, output_schema
+from ml_toolkit_core.tables.columns import output_schema, with_types
 from ml_toolkit_core.tables.deltafiles import (
     add_action,
     is_table,
@@ -56,7 +56,7 @@ class DeltaWriter:
     def write(self, split: Split, rows: pa.Table, tally: Tally) -> Part:
         """Write the rows as one file of the table's types."""
         path = f"part-{split.index:06d}-{self.stem}-{secrets.token_hex(4)}.parquet"
-        data = for_delta(rows, self.schema)
+        data = with_types(rows, self.schema)
         size = put_parquet(self.store, self.output, path, data)
         return Part(split=split.index, path=path, bytes=size, tally=tally)
 
@@ -117,6 +117,9 @@ class DeltaSink:
         self._commit(table, parts)
         self._published |= {part.split: part for part in parts}
 
+    def complete(self) -> None:
+        """Do nothing: each commit made its parts rows of the table."""
+
     def list_failed(self) -> str | None:
         """Write all failed rows into a table beside this one."""
         if not any(part.tally.failed for part in self._parts()):
@@ -131,7 +134,7 @@ class DeltaSink:
     def _take_over(self, table: DeltaTable) -> None:
         version = table.transaction_version(self.order.run_id)
         if version is None:  # somebody made a table here after the claim
-            check(None, self.order.output, self.order.run_id, self.order.identity)
+            check(None, self.order)
             return
         self._commits = version
         self._commit(table, ())

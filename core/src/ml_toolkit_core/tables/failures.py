@@ -1,11 +1,13 @@
 """The list of failed rows: what it is called and which columns it adds."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 
 from ml_toolkit_core.tables.arrowtypes import Field
+from ml_toolkit_core.tables.jsontext import dumps
 from ml_toolkit_core.tables.parts import RowFault
 from ml_toolkit_core.values import TableFormat
 
@@ -13,7 +15,7 @@ from ml_toolkit_core.values import TableFormat
 _NEVER_ASKED: Final = frozenset(kind for kind in RowFault if not kind.asked)
 
 
-def list_uri(output_uri: str, output_format: TableFormat) -> str:
+def list_uri(output_uri: str, output_format: TableFormat | None) -> str:
     """Return where the failed rows of an output are listed."""
     ending = "_errors" if output_format is TableFormat.DELTA else ".errors.jsonl"
     return output_uri.rstrip("/") + ending
@@ -46,3 +48,21 @@ def list_fields(input_columns: Iterable[str]) -> list[Field]:
             free = f"error_{free}"
         fields.append(pa.field(free, kind))
     return [fields[0], pa.field("error", pa.string()), fields[1]]
+
+
+def list_line(row: Mapping[str, str], inputs: Sequence[str]) -> bytes:
+    """Return a failed row as a line of the list.
+
+    Args:
+        row: The values of its columns, as JSON text.
+        inputs: The columns that the list keeps.
+    """
+    kind, error, attempts = (field.name for field in list_fields(inputs))
+    fault = json.loads(row["error"])
+    items = {name: row[name] for name in inputs} | {
+        kind: dumps(kind_of(fault)),
+        error: row["error"],
+        attempts: dumps(attempts_of(fault)),
+    }
+    joined = ", ".join(f"{dumps(key)}: {value}" for key, value in items.items())
+    return f"{{{joined}}}\n".encode()

@@ -5,9 +5,10 @@ from itertools import islice
 from typing import Final
 
 import pyarrow as pa
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.tables.compressed import unpacked, whole
 from ml_toolkit_core.tables.jsonlines import (
     LineFault,
     check_encoding,
@@ -55,8 +56,10 @@ class JsonlScan:
             path: Relative to it; ``""`` when the table is the file.
         """
         rows = 0
-        with store.open(place(root, path)) as handle:
-            check_encoding(f"{self.name!r}{f', {path}' if path else ''}", handle)
+        name = f"{self.name!r}{f', {path}' if path else ''}"
+        with store.open(place(root, path)) as packed, whole(name):
+            handle = unpacked(packed)
+            check_encoding(name, handle)
             for number, line in lines(handle):
                 rows += 1
                 if rows == 1 and line.strip() in _DOCUMENT_STARTS:
@@ -138,7 +141,8 @@ class JsonlSource:
         for number, wanted in self.files.by_file(splits):
             with self.files.open(number) as handle:
                 at = 0
-                rows = lines(handle)
+                rows = lines(unpacked(handle))
+                schema = self.files.own_schema(number)
                 for split in wanted:
                     skip = split.start - at
                     at = split.stop
@@ -146,12 +150,10 @@ class JsonlSource:
                     if len(taken) < split.stop - split.start:
                         raise self.files.changed(number)
                     try:
-                        found = _split_rows(
-                            split, [line for _, line in taken], self.schema
-                        )
+                        found = _split_rows(split, [line for _, line in taken], schema)
                     except (LineFault, ValueError, pa.ArrowException) as error:
                         raise self.files.changed(number) from error
-                    yield found
+                    yield evolve(found, batch=self.files.whole(number, found.batch))
 
 
 def _split_rows(split: Split, taken: list[bytes], schema: pa.Schema) -> SplitRows:

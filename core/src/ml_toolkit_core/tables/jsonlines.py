@@ -15,7 +15,7 @@ _OTHER_ENCODINGS: Final = {
     b"\x00\x00\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
-    b"\x1f\x8b": "compressed with gzip",
+    b"\x1f\x8b": "compressed with gzip twice",
     b"PAR1": "a Parquet file",
 }
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -42,18 +42,23 @@ def lines(handle: BinaryIO) -> Iterator[tuple[int, bytes]]:
             yield number, bare.rstrip(b"\r\n")
 
 
+def encoding_of(handle: BinaryIO) -> str | None:
+    """Tell by its first bytes what a file is when it is no UTF-8 text."""
+    head = handle.read(4)
+    handle.seek(0)
+    encodings = (
+        word for mark, word in _OTHER_ENCODINGS.items() if head[: len(mark)] == mark
+    )
+    return next(encodings, "UTF-16" if b"\0" in head[:2] else None)
+
+
 def check_encoding(name: str, handle: BinaryIO) -> None:
     """Look at the first bytes of a file.
 
     Raises:
         RequestError: When they say that it is no UTF-8 text.
     """
-    head = handle.read(4)
-    handle.seek(0)
-    encodings = (
-        word for mark, word in _OTHER_ENCODINGS.items() if head[: len(mark)] == mark
-    )
-    encoding = next(encodings, "UTF-16" if b"\0" in head[:2] else None)
+    encoding = encoding_of(handle)
     if encoding:
         raise RequestError(
             f"{name}: the file is {encoding}, not UTF-8 text; JSON Lines are read as "

@@ -22,6 +22,8 @@ from ml_toolkit_core.tables.kinds import is_json
 #: Turns a value, as ``to_pylist`` gives it, into JSON text.
 Encoder: TypeAlias = Callable[[Any], str]
 
+#: How numbers that JSON does not have are written, as text.
+NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 dumps: Final[Encoder] = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
@@ -39,18 +41,23 @@ def json_lines(rows: pa.Table) -> Iterator[bytes]:
     the words ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``.
     """
     keys = [dumps(name) for name in rows.column_names]
+    for columns in json_columns(rows):
+        for texts in zip(*columns, strict=True):
+            items = (f"{key}: {text}" for key, text in zip(keys, texts, strict=True))
+            yield f"{{{', '.join(items)}}}\n".encode()
+
+
+def json_columns(rows: pa.Table) -> Iterator[list[list[str]]]:
+    """Yield batch by batch the JSON texts of each column; see :func:`json_lines`."""
     encoders = [
         _or_null(str if is_json(column) else _encoder(column.type) or _refuse)
         for column in rows.schema
     ]
     for batch in rows.to_batches():
-        columns = [
+        yield [
             [encode(value) for value in _python_values(array)]
             for array, encode in zip(batch.columns, encoders, strict=True)
         ]
-        for texts in zip(*columns, strict=True):
-            items = (f"{key}: {text}" for key, text in zip(keys, texts, strict=True))
-            yield f"{{{', '.join(items)}}}\n".encode()
 
 
 def _encoder(kind: ArrowType) -> Encoder | None:

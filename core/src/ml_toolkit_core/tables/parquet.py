@@ -80,5 +80,6 @@ class ParquetSource:
                 if file.metadata.num_rows != self.files.pin.files[number].rows:
                     raise self.files.changed(number)
                 batches = parquet_batches(file, wanted)
-                for split, batch in cut(batches, wanted, self.schema):
-                    yield SplitRows(split=split, batch=batch)
+                own = self.files.own_schema(number)
+                for split, batch in cut(batches, wanted, own):
+                    yield SplitRows(split=split, batch=self.files.whole(number, batch))

@@ -116,7 +116,7 @@ class Part:
 
     Args:
         split: The index of the split.
-        path: The file, relative to the output.
+        path: The file, relative to where its sink keeps such files.
         bytes: Its size.
         tally: What its rows count; ``requests`` is 0 in it.
     """
@@ -176,6 +176,13 @@ class Sink(Protocol):
         Raises:
             RunFenced: When another driver has published for this run meanwhile;
                 nothing of ``parts`` is visible then.
+        """
+
+    def complete(self) -> None:
+        """Make the output whole, once all parts are published; done before is done.
+
+        Raises:
+            RunFenced: When another driver has opened the run meanwhile.
         """
 
     def list_failed(self) -> str | None:

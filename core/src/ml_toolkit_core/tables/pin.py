@@ -6,22 +6,29 @@ from typing import Final
 import attrs
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.tables import compressed
+from ml_toolkit_core.tables.csvtable import csv_pin
 from ml_toolkit_core.tables.delta import delta_pin
 from ml_toolkit_core.tables.jsonl import JsonlScan
+from ml_toolkit_core.tables.members import (
+    READ,
+    find_files,
+    is_delta,
+    some,
+    with_folder_columns,
+)
 from ml_toolkit_core.tables.parquet import parquet_pin
-from ml_toolkit_core.tables.pinned import pin_of
-from ml_toolkit_core.tables.store import FileInfo, Store, join, store_for
+from ml_toolkit_core.tables.pinned import columns_of, pin_of, pinned_schema, schema_text
+from ml_toolkit_core.tables.store import FileInfo, Store, store_for
 from ml_toolkit_core.values import FilePin, InputPin, TableFormat, TableLocation
 
 _SUFFIXES: Final = {
     ".jsonl": TableFormat.JSONL,
     ".ndjson": TableFormat.JSONL,
+    ".csv": TableFormat.CSV,
+    ".tsv": TableFormat.CSV,
     ".parquet": TableFormat.PARQUET,
 }
-_READ: Final = (
-    "JSON Lines (.jsonl, .ndjson) and Parquet (.parquet) files, folders of either, "
-    "and Delta tables are read"
-)
 
 
 def pin_table(
@@ -39,7 +46,8 @@ def pin_table(
         store: Where the files lie; found by the URI when None.
 
     Returns:
-        The location with its format, and the pin.
+        The location with its format and the folder that its files are in, and the
+        pin.
 
     Raises:
         RequestError: When the table is not there or cannot be read, with all that
@@ -57,14 +65,26 @@ def pin_table(
 def _pin(
     store: Store, location: TableLocation, text_columns: Iterable[str]
 ) -> tuple[TableLocation, InputPin]:
-    kind = location.format or _format(store, location)
-    location = attrs.evolve(location, format=kind)
-    if kind is TableFormat.DELTA:
+    if location.format is TableFormat.DELTA or (
+        location.format is None
+        and not location.members
+        and is_delta(store, location.uri)
+    ):
+        location = attrs.evolve(location, format=TableFormat.DELTA)
+        _check_options(location)
         return location, delta_pin(store, location)
-    files = _files(store, location, kind)
-    if kind is TableFormat.PARQUET:
-        return location, parquet_pin(store, location, files)
-    return location, _jsonl_pin(store, location, files, text_columns)
+    location, files = find_files(store, location)
+    location = attrs.evolve(location, format=_format(location, files))
+    _check_options(location)
+    if location.format is TableFormat.PARQUET:
+        pin = parquet_pin(store, location, files)
+    elif location.format is TableFormat.CSV:
+        pin = csv_pin(store, location, files)
+    else:
+        pin = _jsonl_pin(store, location, files, text_columns)
+    schema = with_folder_columns(location, pinned_schema(pin), files)
+    columns, text = columns_of(schema), schema_text(schema)
+    return location, attrs.evolve(pin, columns=columns, arrow_schema=text)
 
 
 def _jsonl_pin(
@@ -87,14 +107,30 @@ def _jsonl_pin(
     return pin_of(schema, pins, notes=scan.notes(text_columns))
 
 
-def _format(store: Store, location: TableLocation) -> TableFormat:
-    """Tell the format by what is there."""
-    name, uri = location.name, location.uri
-    if store.stat(join(uri, "_delta_log")) or store.is_folder(join(uri, "_delta_log")):
-        return TableFormat.DELTA
-    if store.stat(uri) is not None:
-        return _by_suffix(name, uri)
-    found = {_by_suffix(name, file.path) for file in _visible(store, location)}
+def _check_options(location: TableLocation) -> None:
+    if location.read_options and location.format is not TableFormat.CSV:
+        raise RequestError(
+            f"read_options has {', '.join(map(repr, location.read_options))}, but "
+            f"{location.name!r} is {location.format}, which takes none; they are for "
+            "CSV"
+        )
+
+
+def _format(location: TableLocation, files: tuple[FileInfo, ...]) -> TableFormat:
+    """Tell the format by the names of the files, which must agree."""
+    name = location.name
+    given = location.format
+    if given is not None:
+        if len(files) == 1 and not files[0].path:
+            return given
+        others = [f.path for f in files if _SUFFIXES.get(_suffix(f.path)) is not given]
+        if others:
+            raise RequestError(
+                f"{name!r}: the folder holds files that are not {given}: "
+                f"{some(others)}; move them elsewhere or name the files to read"
+            )
+        return given
+    found = {_by_suffix(name, file.path or location.uri) for file in files}
     if len(found) > 1:
         raise RequestError(
             f"{name!r}: the folder mixes {' and '.join(sorted(found))} files; a table "
@@ -103,67 +139,22 @@ def _format(store: Store, location: TableLocation) -> TableFormat:
     return found.pop()
 
 
-def _files(
-    store: Store, location: TableLocation, kind: TableFormat
-) -> tuple[FileInfo, ...]:
-    """Return the table's files in the order of their rows."""
-    single = store.stat(location.uri)
-    if single is not None:
-        return (single,)
-    files = _visible(store, location)
-    strangers = [f.path for f in files if _SUFFIXES.get(_suffix(f.path)) is not kind]
-    if strangers:
-        raise RequestError(
-            f"{location.name!r}: the folder holds files that are not {kind}: "
-            f"{_some(strangers)}; move them elsewhere or name the files to read"
-        )
-    return files
-
-
-def _visible(store: Store, location: TableLocation) -> tuple[FileInfo, ...]:
-    """Return the files of a folder but the hidden ones, at least one."""
-    name, uri = location.name, location.uri
-    if not store.is_folder(uri):
-        raise RequestError(
-            f"input_table={name!r}: there is nothing at {uri!r}; {_READ}"
-        )
-    files = tuple(
-        file
-        for file in store.files(uri)
-        if not any(part.startswith(("_", ".")) for part in file.path.split("/"))
-    )
-    if not files:
-        raise RequestError(
-            f"input_table={name!r}: the folder {uri!r} has no files in it; {_READ}"
-        )
-    keyed = [file.path for file in files if "=" in file.path.rpartition("/")[0]]
-    if keyed:
-        raise RequestError(
-            f"{name!r}: the folder is partitioned by folder names ({_some(keyed)}), "
-            "whose columns would be lost; make it a Delta table, or name one folder"
-        )
-    return files
-
-
 def _by_suffix(name: str, path: str) -> TableFormat:
     suffix = _suffix(path)
     kind = _SUFFIXES.get(suffix)
-    if kind is not None:
+    if kind is not None and not (
+        kind is TableFormat.PARQUET and path.lower().endswith(compressed.SUFFIX)
+    ):
         return kind
     given = repr(name) if name.endswith(suffix) else f"{name!r} ({path!r})"
-    if suffix == ".csv":
-        raise RequestError(f"{given}: CSV is not read yet; it comes later. {_READ}")
     raise RequestError(
         f"{given}: no format is known for {suffix or 'a file without a suffix'!r}; "
-        f"{_READ}. If it is one of them, say so with input_format="
+        f"{READ}. If it is one of them, say so with input_format="
     )
 
 
 def _suffix(path: str) -> str:
-    stem, dot, suffix = path.rpartition("/")[2].rpartition(".")
-    return f".{suffix.lower()}" if dot and stem else ""
-
-
-def _some(paths: list[str]) -> str:
-    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""  # noqa: PLR2004
-    return f"{', '.join(map(repr, paths[:3]))}{more}"
+    """Return the suffix that says the format, which may stand before ``.gz``."""
+    base = path.rpartition("/")[2].lower()
+    stem, dot, suffix = base.removesuffix(compressed.SUFFIX).rpartition(".")
+    return f".{suffix}" if dot and stem else ""

@@ -10,7 +10,9 @@ import pyarrow as pa
 from attrs import frozen
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.tables.compressed import DAMAGED
 from ml_toolkit_core.tables.kinds import is_json
+from ml_toolkit_core.tables.members import folder_values
 from ml_toolkit_core.tables.parts import Split
 from ml_toolkit_core.tables.store import Store, place
 from ml_toolkit_core.values import Column, FilePin, InputPin, TableLocation
@@ -76,6 +78,22 @@ class PinnedFiles:
         """Group splits, which come in order, by file."""
         return groupby(splits, key=lambda split: split.file)
 
+    def own_schema(self, number: int) -> pa.Schema:
+        """Return the columns that lie in a file itself, not in its folders' names."""
+        folders = folder_values(self.pin.files[number].path)
+        return pa.schema([c for c in self.schema if c.name not in folders])
+
+    def whole(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Put the values that stand in a file's folders beside its rows."""
+        folders = folder_values(self.pin.files[number].path)
+        arrays = [
+            pa.repeat(pa.scalar(folders[column.name], pa.string()), batch.num_rows)
+            if column.name in folders
+            else batch.column(column.name)
+            for column in self.schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
     @contextlib.contextmanager
     def open(self, number: int) -> Iterator[BinaryIO]:
         """Open a file for reading.
@@ -91,7 +109,7 @@ class PinnedFiles:
         try:
             with self.store.open(uri) as handle:
                 yield handle
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, *DAMAGED) as error:
             raise RequestError(
                 f"{self.location.name!r}: {uri!r} cannot be read to its end: {error}"
             ) from error

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.tables.csvtable import CsvSource
 from ml_toolkit_core.tables.delta import DeltaSource
 from ml_toolkit_core.tables.jsonl import JsonlSource
 from ml_toolkit_core.tables.parquet import ParquetSource
@@ -14,6 +15,7 @@ from ml_toolkit_core.values import InputPin, TableFormat, TableLocation
 
 _SOURCES: Final[Mapping[TableFormat, Callable[..., Source]]] = {
     TableFormat.JSONL: JsonlSource,
+    TableFormat.CSV: CsvSource,
     TableFormat.PARQUET: ParquetSource,
     TableFormat.DELTA: DeltaSource,
 }

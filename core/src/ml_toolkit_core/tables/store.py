@@ -1,6 +1,7 @@
 """The store: every read, write and commit of a table goes through this protocol."""
 
 import contextlib
+import glob
 import json
 import os
 import re
@@ -62,6 +63,9 @@ class Store(Protocol):
 
     def files(self, uri: str) -> tuple[FileInfo, ...]:
         """Return all files below a folder, sorted by path; none if it is not there."""
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        """Return the files and folders that match, sorted; ``**`` is any depth."""
 
     def open(self, uri: str) -> BinaryIO:
         """Open a file for reading, at any place of it."""
@@ -150,6 +154,10 @@ class LocalStore:
                     infos.append(_info(file, file.relative_to(root).as_posix()))
         return tuple(sorted(infos, key=lambda info: info.path.split("/")))
 
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        """Let the standard library look."""
+        return tuple(sorted(glob.glob(pattern, recursive=True)))  # noqa: PTH207
+
     def open(self, uri: str) -> BinaryIO:
         """Open the file."""
         return Path(uri).open("rb")
@@ -171,6 +179,7 @@ class LocalStore:
     def publish(self, source: str, target: str) -> None:
         """Link, then unlink: unlike a rename, a link never replaces."""
         old, new = Path(source), Path(target)
+        make_folder(new.parent)
         try:
             os.link(old, new)
         except FileExistsError:

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from pkgutil import resolve_name
 from typing import Final
 
-from attrs import asdict, field, fields, frozen
+from attrs import field, fields, frozen
 from attrs.validators import ge, in_, instance_of, optional
 
 from ml_toolkit_core.errors import RequestError, did_you_mean
 from ml_toolkit_core.order import WorkOrder
-from ml_toolkit_core.values import ModelLocation, Prompts
 from ml_toolkit_core.wire import Json
 
 _RUN: Final = "ml_toolkit_core.pipeline.driver:run"
@@ -79,22 +78,15 @@ class Script:
 ENGINE_KWARGS: Final = ("script", "max_model_len", "max_num_seqs")
 
 
-def check(
-    *,
-    sampling_params: Mapping[str, Json],
-    engine_kwargs: Mapping[str, Json],
-    prompts: Prompts,
-    model: ModelLocation,
-) -> None:
+def check(order: WorkOrder) -> None:
     """Refuse what the scripted engine does not know, before anything starts."""
-    del sampling_params, prompts, model
-    for key in engine_kwargs:
+    for key in order.engine_kwargs:
         if key not in ENGINE_KWARGS:
             raise RequestError(
                 f"engine_kwargs has {key!r}, which the scripted engine does not take."
                 f"{did_you_mean(key, ENGINE_KWARGS)} Known: {', '.join(ENGINE_KWARGS)}"
             )
-    asdict(Script.of(engine_kwargs))
+    Script.of(order.engine_kwargs)
 
 
 def execute(order: WorkOrder) -> None:

@@ -50,6 +50,11 @@ class ReplicaPlan:
         replicas: Copies of the model.
         tensor_parallel_size: GPUs that share one layer.
         pipeline_parallel_size: Groups of layers.
+        kv_tokens: Tokens of KV cache that one replica has room for, or None when not
+            known.
+        max_concurrent_seqs: Full sequences that one replica can work on at a time,
+            likewise.
+        engine_kwargs: What the plan stands for, by vLLM's names; the caller's win.
         cpus_per_replica: Cores of one replica, where there are no GPUs.
         on_far_side: Nobody here knows the machines: the far side plans again, from
             what it finds.
@@ -61,6 +66,9 @@ class ReplicaPlan:
     pipeline_parallel_size: int = field(default=1, validator=ge(1))
     gpus_per_replica: int = field(default=0, validator=ge(0))
     cpus_per_replica: int | None = field(default=None, validator=optional(ge(1)))
+    kv_tokens: int | None = None
+    max_concurrent_seqs: int | None = None
+    engine_kwargs: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     on_far_side: bool = False
     reasons: tuple[str, ...] = ()
 

@@ -1,17 +1,20 @@
 """What a request refers to, looked up and held fast."""
 
 import enum
+from collections.abc import Mapping
 
 from attrs import field, frozen
 from attrs.validators import ge
 
 from ml_toolkit_core.values.request import Prompts
+from ml_toolkit_core.wire import Json
 
 
 class TableFormat(enum.StrEnum):
     """How rows lie on disk."""
 
     JSONL = "jsonl"
+    CSV = "csv"
     PARQUET = "parquet"
     DELTA = "delta"
 
@@ -36,12 +39,17 @@ class TableLocation:
         uri: An absolute path or URI.
         format: None where the rows themselves must tell.
         catalog: The catalog that resolved a three-part name, else None.
+        members: The files, folders and globs below ``uri`` that make up the table, as
+            absolute paths or URIs; none when it is all that is at ``uri``.
+        read_options: How its text is to be read: ``encoding``, ``delimiter``.
     """
 
     name: str
     uri: str
     format: TableFormat | None = None
     catalog: str | None = None
+    members: tuple[str, ...] = ()
+    read_options: Mapping[str, Json] = field(factory=dict)
 
 
 @frozen(kw_only=True)

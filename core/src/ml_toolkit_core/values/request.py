@@ -1,7 +1,7 @@
 """What a caller asks for."""
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from attrs import field, frozen
@@ -67,6 +67,22 @@ class Prompts:
             )
 
 
+def _one_or_many(given: str | Sequence[str]) -> str | tuple[str, ...]:
+    if isinstance(given, (list, tuple)):
+        return given[0] if len(given) == 1 else tuple(given)
+    return str(given)
+
+
+def _check_input(
+    _request: object, _field: object, given: str | tuple[str, ...]
+) -> None:
+    texts = given if isinstance(given, tuple) else (given,)
+    if not texts or not all(isinstance(text, str) and text for text in texts):
+        raise RequestError(
+            f"input_table={given!r} must be a path or a name, or a list of paths"
+        )
+
+
 def _replicas(given: object) -> object:
     return int(given) if isinstance(given, str) and given.isdecimal() else given
 
@@ -85,7 +101,8 @@ class InferenceRequest:
     """One call of ``run_inference``, checked once.
 
     Args:
-        input_table: A file, folder or URI, or a name ``catalog.schema.table``.
+        input_table: A file, folder, glob or URI, or a name ``catalog.schema.table``;
+            a tuple of paths when several make up one table.
         model: A folder, a ``.gguf`` file, ``catalog.schema.model`` or a Hugging
             Face id.
         output_table: Like ``input_table``.
@@ -96,6 +113,7 @@ class InferenceRequest:
             ``ml_toolkit.executors``.
         sampling_params: vLLM's ``SamplingParams`` by name.
         engine_kwargs: vLLM's ``EngineArgs`` by name.
+        read_options: How the input's text is to be read: ``encoding``, ``delimiter``.
         output_column: Where the answer goes.
         replicas: ``throughput``, as many copies of the model as is best for it;
             ``depth``, one over all the GPUs; or that many.
@@ -106,7 +124,9 @@ class InferenceRequest:
         backend_options: The backend's own options, without its prefix.
     """
 
-    input_table: str = field(validator=min_len(1))
+    input_table: str | tuple[str, ...] = field(
+        converter=_one_or_many, validator=_check_input
+    )
     model: str = field(validator=min_len(1))
     output_table: str = field(validator=min_len(1))
     compute_type: str = field(default="local", validator=matches_re(NAME_PATTERN))
@@ -123,6 +143,7 @@ class InferenceRequest:
     )
     input_format: str | None = None
     output_format: str | None = None
+    read_options: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     output_column: str = field(default="generated_text", validator=min_len(1))
     limit: int | None = field(
         default=None, validator=optional([instance_of(int), ge(1)])

@@ -13,6 +13,7 @@ from ml_toolkit_anyscale.account import Account
 from ml_toolkit_anyscale.faults import Fault, Kind, Refused
 from ml_toolkit_anyscale.messages import error_of, sentence
 from ml_toolkit_anyscale.parcel import Parcel
+from ml_toolkit_anyscale.registered import check_registered
 from ml_toolkit_anyscale.sitefile import load_site
 from ml_toolkit_anyscale.states import attempt_of, job_name
 from ml_toolkit_anyscale.submission import RUN_ID, submit_once
@@ -41,6 +42,9 @@ NAME: Final = "anyscale"
 LEDGER_URI: Final = "ledger_uri"
 MADE_BY: Final = "made_by"
 US: Final = "ml-toolkit"
+#: A driver joins the cluster's Ray and starts none of its own. A value that is set
+#: stands, an empty one too.
+ENTRYPOINT: Final = f'RAY_ADDRESS="${{RAY_ADDRESS-auto}}" {COMMAND}'
 #: Longer ledger URIs do not travel as a tag; no limit is documented, 256 is usual.
 _TAG_CHARS: Final = 256
 
@@ -91,6 +95,7 @@ def submit(order: WorkOrder, target: ComputeTarget) -> JobHandle:
             f"a job on Anyscale needs an image: {options.missing_image()}"
         )
     jobs = connect()
+    _check_registered(jobs, target)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / US  # its name is in the upload: always the same
         bundle(order, folder)
@@ -199,6 +204,20 @@ def connect() -> "Jobs":
     return jobs.Jobs(Account.here())
 
 
+def _check_registered(jobs: "Jobs", target: ComputeTarget) -> None:
+    given = target.options
+    shape = catalog.known_shapes(load_site().shapes).get(target.name)
+    taken_as_it_is = given["raw_compute_config"] or given["job_queue"]
+    if shape is None or taken_as_it_is:
+        return
+    try:
+        found = jobs.registered(target.name, given["cloud"])
+    except Refused:  # the submit will meet the same, and say it
+        return
+    if found is not None:
+        check_registered(shape, found)
+
+
 def _parcel(order: WorkOrder, target: ComputeTarget, folder: Path) -> Parcel:
     given = target.options
     tags = {
@@ -211,7 +230,7 @@ def _parcel(order: WorkOrder, target: ComputeTarget, folder: Path) -> Parcel:
         tags[LEDGER_URI] = order.ledger_uri
     return Parcel(
         name=job_name(order.run_id, order.attempt),
-        entrypoint=COMMAND,
+        entrypoint=ENTRYPOINT,
         folder=folder,
         tags=tags,
         **{

@@ -6,6 +6,7 @@ SDK's own ``status`` makes six and calls every failure "not found".
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -22,6 +23,7 @@ from attrs import evolve
 from ml_toolkit_anyscale.account import Account
 from ml_toolkit_anyscale.faults import Fault, Kind, Refused, fault_of
 from ml_toolkit_anyscale.parcel import Parcel
+from ml_toolkit_anyscale.registered import Registered
 from ml_toolkit_anyscale.routing import queue_priority
 from ml_toolkit_anyscale.states import LIVE, Seen
 from ml_toolkit_anyscale.transport import Gate, Shut, Wire
@@ -33,6 +35,20 @@ REQUEST_S: Final = 30.0
 CALL_S: Final = 300.0
 #: Jobs of one page.
 _PAGE: Final = 50
+
+
+class _Client(AnyscaleClient):  # type: ignore[misc]  # the SDK is untyped
+    """Makes the same job from everywhere.
+
+    Inside a workspace of Anyscale's the SDK would add the workspace's own ``.env`` to
+    the job's variables, which everybody can read, and its packages and project.
+    """
+
+    def get_current_workspace_id(self) -> None:
+        """Be in no workspace."""
+
+    def get_current_workspace_cluster(self) -> None:
+        """Likewise."""
 
 
 class Jobs:
@@ -89,6 +105,31 @@ class Jobs:
             return str(sdk.submit(JobConfig(**config)))
 
         return self._ask(submit)
+
+    def registered(self, name: str, cloud: str | None) -> Registered | None:
+        """Return the machines of a compute config; None when that cannot be told.
+
+        Raises:
+            Refused: When Anyscale cannot be asked.
+        """
+
+        def look(api: Any) -> Registered | None:
+            found = api.get_compute_config_id(compute_config_name=name, cloud=cloud)
+            template = None if found is None else api.get_compute_config(found)
+            if template is None or template.config.deployment_configs:
+                return None
+            head = template.config.head_node_type
+            resources = head.resources
+            most: Counter[str] = Counter()
+            for node in template.config.worker_node_types or ():
+                most[str(node.instance_type)] += int(node.max_workers or 0)
+            return Registered(
+                head=str(head.instance_type),
+                head_gpus=None if resources is None else int(resources.gpu or 0),
+                workers=tuple(most.items()),
+            )
+
+        return self._ask(look, reading=True)
 
     def see(self, job_id: str) -> Seen | None:
         """Return a job as it stands, or None when there is none.
@@ -187,6 +228,8 @@ class Jobs:
             wire.shut = True
         # A request that was under way has its own limit and ends by itself.
         thread.join(self._request_s)
+        if thread.is_alive() and wire.last is not None:
+            wire.last.timed_out = True
         if answers:
             return answers[0]
         fault = faults[0] if faults else fault_of(Shut(), wire)
@@ -208,7 +251,7 @@ class Jobs:
         for api in apis:
             rest = api.api_client.rest_client
             rest.pool_manager = Gate(rest.pool_manager, wire)
-        return AnyscaleClient(
+        return _Client(
             api_clients=apis,
             host=self._account.host,
             logger=BlockLogger(log_output=False),

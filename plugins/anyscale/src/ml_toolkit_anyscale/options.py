@@ -162,23 +162,19 @@ def _route_notes(
 
 
 def _place_notes(request: InferenceRequest) -> tuple[str, ...]:
-    named = {
-        "input_table": request.input_table,
-        "output_table": request.output_table,
-    }
-    paths = [
-        f"{argument}={text!r}"
-        for argument, text in named.items()
-        if is_path(text) and "://" not in text
-    ]
+    given = request.input_table
+    inputs = (given,) if isinstance(given, str) else given
+    named = {"input_table": inputs, "output_table": (request.output_table,)}
+    paths = []
+    for argument, texts in named.items():
+        here = [text for text in texts if is_path(text) and "://" not in text]
+        if here:
+            more = f" and {len(here) - 1:,} more" if len(here) > 1 else ""
+            paths.append(f"{argument}={here[0]!r}{more}")
     if not paths:
         return ()
-    return (
-        (
-            f"{' and '.join(paths)}: every node of the cluster must see the same files "
-            "at the same path"
-        ),
-    )
+    where = ", ".join(paths)
+    return (f"{where}: every node of the cluster must see the same at the same path",)
 
 
 def _target(

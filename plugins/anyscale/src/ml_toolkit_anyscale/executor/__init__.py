@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 
-from ml_toolkit_anyscale.executor.checks import check
+from ml_toolkit_anyscale.executor import checks
 from ml_toolkit_anyscale.executor.models import stage
 from ml_toolkit_anyscale.executor.settings import choose_auth_mode
 from ml_toolkit_core import paths
@@ -17,6 +17,20 @@ __all__ = ["check", "execute"]
 _DRIVER: Final = "ml_toolkit_core.pipeline.driver:run"
 _POOL: Final = "ml_toolkit_anyscale.executor.pool:RayPool"
 _ENGINE: Final = "ml_toolkit_anyscale.executor.engine:VLLMEngine"
+
+
+def check(order: WorkOrder) -> None:
+    """Refuse what vLLM would refuse later; pure, in milliseconds.
+
+    Raises:
+        RequestError: See :func:`.checks.check`.
+    """
+    checks.check(
+        sampling_params=order.sampling_params,
+        engine_kwargs=order.engine_kwargs,
+        prompts=order.prompts,
+        model=order.model,
+    )
 
 
 def execute(order: WorkOrder) -> None:

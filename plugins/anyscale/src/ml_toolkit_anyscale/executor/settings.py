@@ -115,6 +115,7 @@ def engine_arguments(order: WorkOrder, *, has_bfloat16: bool) -> dict[str, Json]
         # Inside a Ray actor vLLM might look for a placement group that is not there.
         arguments["distributed_executor_backend"] = "mp"
     return arguments | {
+        **order.plan.engine_kwargs,
         **order.engine_kwargs,
         "model": order.model.uri,
         "pipeline_parallel_size": order.plan.pipeline_parallel_size,

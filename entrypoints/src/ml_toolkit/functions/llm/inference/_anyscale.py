@@ -1,5 +1,6 @@
 """The call for people who know their Anyscale better than the catalog does."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ml_toolkit.functions.llm.inference._run import run_inference
@@ -15,7 +16,7 @@ _NOT_HERE: Final = (
 
 
 def submit_anyscale_inference(  # noqa: PLR0913  documented as it is
-    input_table: str,
+    input_table: str | Sequence[str],
     model: str,
     output_table: str,
     *,

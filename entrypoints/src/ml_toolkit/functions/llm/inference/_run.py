@@ -1,7 +1,7 @@
 """The one call."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, overload
 
 from ml_toolkit.functions.llm.inference._progress import ProgressOption, follow
@@ -10,14 +10,14 @@ from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.plan import InferencePlan
-from ml_toolkit_core.values import InferenceRequest, Prompts, WriteMode
+from ml_toolkit_core.values import InferenceRequest, JobHandle, Prompts, WriteMode
 
 _BACKENDS: Final = Backends()
 
 
 @overload
 def run_inference(
-    input_table: str,
+    input_table: str | Sequence[str],
     model: str,
     output_table: str,
     *,
@@ -28,7 +28,7 @@ def run_inference(
 
 @overload
 def run_inference(
-    input_table: str,
+    input_table: str | Sequence[str],
     model: str,
     output_table: str,
     *,
@@ -46,6 +46,7 @@ def run_inference(
     engine_kwargs: Mapping[str, object] | None = ...,
     input_format: str | None = ...,
     output_format: str | None = ...,
+    read_options: Mapping[str, object] | None = ...,
     output_column: str = ...,
     limit: int | None = ...,
     write_mode: str = ...,
@@ -65,7 +66,7 @@ def run_inference(
 
 
 def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
-    input_table: str,
+    input_table: str | Sequence[str],
     model: str,
     output_table: str,
     *,
@@ -83,6 +84,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     engine_kwargs: Mapping[str, object] | None = None,
     input_format: str | None = None,
     output_format: str | None = None,
+    read_options: Mapping[str, object] | None = None,
     output_column: str = "generated_text",
     limit: int | None = None,
     write_mode: str = "error",
@@ -102,13 +104,14 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     """Run a model over every row of a table and publish a table of answers.
 
     Args:
-        input_table: A JSONL or Parquet file, a folder of them, a Delta table, or a
-            name ``catalog.schema.table``. Text with a slash or a known suffix is a
-            path.
+        input_table: A JSONL, CSV or Parquet file, a folder or a glob of them, a list
+            of these, a Delta table, or a name ``catalog.schema.table``. Text with a
+            slash or a known suffix is a path.
         model: A Hugging Face folder, a ``.gguf`` file, ``catalog.schema.model`` or a
             Hugging Face id.
-        output_table: A folder or a name; a Delta table, or JSONL parts with
-            ``output_format="jsonl"``. It must not exist yet.
+        output_table: A name or a path: a Delta table; one file when it ends in
+            ``.jsonl``, ``.csv`` or ``.parquet``; or with ``output_format`` a folder
+            of parts. It must not exist yet.
         compute_type: Where to run: the name of an installed backend.
         gpu_type: The backend's word for a GPU.
         num_gpus: GPUs in total, over all nodes.
@@ -124,8 +127,10 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         sampling_params_column: Those of each row, as a struct or JSON text; they win
             over those of the run.
         engine_kwargs: vLLM's ``EngineArgs`` by name.
-        input_format: ``jsonl``, ``parquet`` or ``delta``, where the name does not say.
-        output_format: ``delta`` or ``jsonl``.
+        input_format: ``jsonl``, ``csv``, ``parquet`` or ``delta``, where the name does
+            not say.
+        output_format: ``delta``, ``jsonl``, ``csv`` or ``parquet``.
+        read_options: For CSV, its ``encoding`` (UTF-8) and ``delimiter`` (a comma).
         output_column: Where the answer goes, after the input's columns and before
             ``error``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens``.
         limit: Rows at most, counted from the input's first.
@@ -170,7 +175,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     options = {k: str(v) for k, v in given.items() if v is not None} | backend_options
     try:
         request = InferenceRequest(
-            input_table=str(input_table),
+            input_table=_texts(input_table),
             model=str(model),
             output_table=str(output_table),
             compute_type=compute_type,
@@ -189,6 +194,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             engine_kwargs=engine_kwargs or {},
             input_format=input_format,
             output_format=output_format,
+            read_options=read_options or {},
             output_column=output_column,
             limit=limit,
             write_mode=_write_mode(write_mode),
@@ -215,7 +221,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
 
 
 def plan_inference(
-    input_table: str, model: str, output_table: str, **options: Any
+    input_table: str | Sequence[str], model: str, output_table: str, **options: Any
 ) -> InferencePlan:
     """Return what :func:`run_inference` would do with the same arguments.
 
@@ -228,8 +234,8 @@ def plan_inference(
     return run_inference(input_table, model, output_table, dry_run=True, **options)
 
 
-def attach(handle: str) -> InferenceJob:
-    """Get a job back from the text of its handle, in any process.
+def attach(handle: str | JobHandle) -> InferenceJob:
+    """Get a job back from its handle or the handle's text, in any process.
 
     Raises:
         RequestError: The text is no handle, or no such job is known.
@@ -248,6 +254,13 @@ def register_backend(name: str, plugin: object) -> None:
         PluginError: It does not keep the contract.
     """
     _BACKENDS.register(name, plugin)
+
+
+def _texts(given: object) -> str | tuple[str, ...]:
+    """Return paths as text, whatever kind of path they are."""
+    if isinstance(given, (list, tuple)):
+        return tuple(str(item) for item in given)
+    return str(given)
 
 
 def _write_mode(given: str) -> WriteMode:

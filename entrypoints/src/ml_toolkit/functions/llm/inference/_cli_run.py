@@ -1,0 +1,133 @@
+"""The commands that take a request: run and plan."""
+
+import functools
+import json
+from typing import Annotated, Any, Final
+
+import typer
+
+from ml_toolkit.functions.llm.inference import _run
+from ml_toolkit.functions.llm.inference._cli_jobs import AsJson, finish, option
+from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.wire import Json
+
+EXIT_STILL_RUNNING: Final = 4
+
+requests = typer.Typer()
+
+Table = Annotated[str, typer.Argument(metavar="INPUT_TABLE", help="What to read.")]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="What answers.")]
+Output = Annotated[str, typer.Argument(metavar="OUTPUT_TABLE", help="What to write.")]
+
+
+@requests.command()
+def run(  # noqa: PLR0913, PLR0917  the options of run_inference
+    input_table: Table,
+    model: Model,
+    output_table: Output,
+    compute_type: Annotated[str, option("Where to run.")] = "local",
+    gpu_type: Annotated[str | None, option("The backend's word for a GPU.")] = None,
+    num_gpus: Annotated[int | None, option("GPUs in total.")] = None,
+    executor: Annotated[str, option("What runs there.")] = "ray-vllm",
+    prompt_column: Annotated[str | None, option("The text column that asks.")] = None,
+    messages_column: Annotated[str | None, option("The column of chats.")] = None,
+    prompt_template: Annotated[str | None, option("Text with {column} fields.")] = None,
+    system_prompt: Annotated[str | None, option("Put before every chat.")] = None,
+    tools_column: Annotated[str | None, option("The tools of each chat.")] = None,
+    sampling_params: Annotated[
+        str | None, option("""vLLM's SamplingParams as JSON: '{"max_tokens": 16}'.""")
+    ] = None,
+    sampling_params_column: Annotated[
+        str | None, option("The sampling parameters of each row.")
+    ] = None,
+    engine_kwargs: Annotated[str | None, option("vLLM's EngineArgs as JSON.")] = None,
+    input_format: Annotated[str | None, option("jsonl, csv, parquet or delta.")] = None,
+    output_format: Annotated[str | None, option("As input_format.")] = None,
+    read_options: Annotated[
+        str | None, option("""For CSV, as JSON: '{"encoding": "cp1252"}'.""")
+    ] = None,
+    output_column: Annotated[str, option("Where the answer goes.")] = "generated_text",
+    limit: Annotated[int | None, option("Rows at most, from the first.")] = None,
+    write_mode: Annotated[
+        str, option("What to do with an output that exists.")
+    ] = "error",
+    run_id: Annotated[
+        str | None, option("The same again goes on with that run.")
+    ] = None,
+    replicas: Annotated[str, option("throughput, depth or a number.")] = "throughput",
+    engine_timeout_s: Annotated[
+        float, option("Silence after which an engine hangs.")
+    ] = 600,
+    unreachable_after_s: Annotated[
+        float, option("How long to ride out silence.")
+    ] = 1800,
+    timeout_s: Annotated[
+        float | None, option("Bounds the waiting, not the job.")
+    ] = None,
+    option_: Annotated[
+        list[str] | None,
+        typer.Option("--option", help="A backend's own option, as NAME=VALUE."),
+    ] = None,
+    dry_run: Annotated[bool, option("Print the plan and start nothing.")] = False,
+    wait: Annotated[bool, option("Follow the job to its end.")] = True,
+    progress: Annotated[bool, option("Show progress, on stderr.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the model once for every row, and publish the answers."""
+    arguments: dict[str, Any] = {
+        key: value for key, value in locals().items() if key not in _OURS
+    }
+    arguments |= {
+        "sampling_params": _json(sampling_params, "--sampling-params"),
+        "engine_kwargs": _json(engine_kwargs, "--engine-kwargs"),
+        "read_options": _json(read_options, "--read-options"),
+        **_pairs(option_ or []),
+    }
+    if dry_run:
+        made = _run.plan_inference(**arguments)
+        typer.echo(json.dumps(made.to_json()) if as_json else made)
+        return
+    answer = _run.run_inference(**arguments, wait=False)
+    if not wait:
+        typer.echo(answer.handle)
+        raise typer.Exit(EXIT_STILL_RUNNING)
+    finish(
+        answer,
+        as_json=as_json,
+        timeout_s=timeout_s,
+        unreachable_after_s=unreachable_after_s,
+        progress=progress,
+    )
+
+
+#: Options of ``run`` that are not passed on as they are.
+_OURS = {"option_", "dry_run", "wait", "progress", "as_json"}
+
+
+@requests.command("plan", help="Print what run would do with the same arguments.")
+@functools.wraps(run)
+def plan(**arguments: Any) -> None:
+    """Print the plan and start nothing."""
+    run(**{**arguments, "dry_run": True})
+
+
+def _json(text: str | None, argument: str) -> dict[str, Json]:
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise RequestError(f"{argument}={text!r} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise RequestError(f"{argument}={text!r} must be a JSON object")
+    return value
+
+
+def _pairs(options: list[str]) -> dict[str, str]:
+    pairs = {}
+    for given in options:
+        name, separator, value = given.partition("=")
+        if not separator:
+            raise RequestError(f"--option {given!r} must be NAME=VALUE")
+        pairs[name] = value
+    return pairs
