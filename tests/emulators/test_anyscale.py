@@ -1,15 +1,12 @@
 """The twin of Anyscale, through the SDK's own client: what it does and refuses."""
 
-import contextlib
-import os
 import threading
 from pathlib import Path
 
 import anyscale
-import psutil
 import pytest
 from anyscale.job.models import JobConfig, JobQueueConfig, JobQueueSpec, JobState
-from emulators.anyscale import CONFIGS, TOKEN, Twin, build_image
+from emulators.anyscale import CONFIGS, TOKEN, Twin, alive, build_image
 
 from ml_toolkit_anyscale import sitefile
 from ml_toolkit_anyscale.catalog import DOCUMENTED
@@ -98,17 +95,7 @@ def test_termination_ends_the_whole_process_group(start):
     sdk.terminate(id=job_id)
     job = twin.plane.wait(job_id, "TERMINATED")
 
-    assert group_of(job.process.pid) == []
-
-
-def group_of(number):
-    """Return the processes of a group; a zombie is none."""
-    found = []
-    for process in psutil.process_iter(["status"]):
-        with contextlib.suppress(ProcessLookupError):
-            if os.getpgid(process.pid) == number:
-                found.append(process.info["status"])
-    return [status for status in found if status != psutil.STATUS_ZOMBIE]
+    assert alive(job.process) == []
 
 
 def test_a_working_directory_is_uploaded_once_and_unpacked(start, tmp_path):

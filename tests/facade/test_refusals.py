@@ -54,7 +54,10 @@ def call(jsonl, tmp_path, home):
         ({"prompt_template": "{idd}"}, r"field \{idd\}.*Did you mean 'id'"),
         ({"output_column": "id"}, "'id'"),
         ({"input_format": "jsnl"}, "input_format='jsnl' .*Did you mean 'jsonl'"),
-        ({"write_mode": "append"}, "write_mode='append' is not built yet"),
+        (
+            {"write_mode": "upsert"},
+            "must be one of 'error', 'overwrite', 'append'",
+        ),
         ({"num_gpus": 64}, "this machine has"),
         ({"num_gpus": 0}, "num_gpus"),
         ({"run_id": "no spaces"}, "'run_id' must match"),

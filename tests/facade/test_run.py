@@ -21,6 +21,8 @@ from ml_toolkit.functions.llm.inference import (
     plan_inference,
     run_inference,
 )
+from ml_toolkit_core.tables.pin import pin_table
+from ml_toolkit_core.values import TableLocation
 
 ROWS = [{"id": i, "prompt": f"question {i}", "note": None} for i in range(200)]
 
@@ -119,6 +121,57 @@ def test_one_file_is_killed_resumed_and_whole(jsonl, tmp_path, suffix):
     assert not seen
     assert (result.rows, result.attempt) == (200, 2)
     assert result.requests < 200
+
+
+@pytest.mark.parametrize("name", ["out", "out.parquet", "out.jsonl", "parts.csv/"])
+def test_a_second_run_appends_and_a_third_overwrites(tmp_path, jsonl, name):
+    kind = "csv" if name.startswith("parts") else None
+    call = {"output_format": kind}
+    output = f"{tmp_path}/{name}"
+
+    results = [
+        scripted(jsonl(ROWS[:3]), output, **call, write_mode=mode).result()
+        for mode in ("append", "append")
+    ]
+    added = rows_there(output)
+    scripted(jsonl(ROWS[:2]), output, **call, write_mode="overwrite")
+
+    assert [result.rows for result in results] == [3, 3]
+    assert added == 6
+    assert rows_there(output) == 2
+
+
+def rows_there(output):
+    _, pinned = pin_table(TableLocation(name=output, uri=output.rstrip("/")))
+    return pinned.rows
+
+
+def test_an_overwrite_whose_rows_all_failed_leaves_the_old_rows(jsonl, tmp_path):
+    output = tmp_path / "out.jsonl"
+    scripted(jsonl(ROWS[:3]), output, output_format=None)
+    before = output.read_bytes()
+
+    with pytest.raises(JobError, match="all 200 rows failed"):
+        scripted(
+            jsonl(ROWS),
+            output,
+            output_format=None,
+            write_mode="overwrite",
+            script={"fail_if": "question"},
+        )
+
+    assert output.read_bytes() == before
+
+
+def test_an_append_of_other_columns_is_refused_before_the_run(jsonl, tmp_path, home):
+    output = tmp_path / "out.parquet"
+    scripted(jsonl(ROWS[:3]), output, output_format=None)
+    rows = [{"id": "text", "prompt": "p"}]
+
+    with pytest.raises(RequestError, match="'id' is int64 there and string here"):
+        scripted(jsonl(rows), output, output_format=None, write_mode="append")
+
+    assert len(list((home / "runs").iterdir())) == 1
 
 
 def test_a_row_that_fails_keeps_its_columns_and_is_listed(jsonl, tmp_path, read_parts):
@@ -398,7 +451,7 @@ def test_a_run_keeps_the_splits_that_it_began_with(jsonl, tmp_path, read_parts):
     with pytest.raises(JobError):
         scripted(source, output, **call)
     # As an older version would have left it, which cut the input into other splits.
-    claim = output / "_ml_toolkit" / "run.json"
+    claim = output / "_ml_toolkit" / "_run.json"
     was = json.loads(claim.read_text())
     was["identity"]["split_rows"] = 64
     claim.write_text(json.dumps(was))

@@ -24,6 +24,7 @@ from ml_toolkit_core.values import (
     JobStatus,
     Missing,
     Option,
+    Pinned,
 )
 from ml_toolkit_core.wire import Json
 
@@ -54,7 +55,7 @@ def prepare(
     target = hooks.resolve_compute(request)
     pinned = resolve_references(request)
     run_id = request.run_id or fresh_run_id()
-    owner = tables("claim").owner(pinned.output)
+    begun = tables("claim").begun(pinned.output, request.write_mode, run_id)
     plan = InferencePlan(
         run_id=run_id,
         request=request,
@@ -62,14 +63,19 @@ def prepare(
         target=target,
         replicas=hooks.plan_replicas(request, target, pinned),
         # A run keeps the splits that it began with, whatever this version would do.
-        split_rows=owner.identity.get("split_rows", split_rows(pinned.pin))
-        if owner is not None and owner.run_id == run_id
-        else split_rows(pinned.pin),
-        ledger_uri=f"{tables('claim').own_folder(pinned.output)}/{run_id}",
+        split_rows=begun.get("split_rows", split_rows(pinned.pin)),
+        ledger_uri=f"{_own_folder(request, pinned)}/{run_id}",
     )
     order = plan.order(attempt=1)
-    if owner is not None:
-        tables("claim").check(owner, order)
+    tables("existing").check_output(
+        order.output,
+        order.write_mode,
+        run_id=run_id,
+        identity=order.identity,
+        schema=tables("columns").output_schema(
+            order.pin, order.output_column, order.output.format
+        ),
+    )
     executor.check(order)
     return plan
 
@@ -214,3 +220,8 @@ def _check_same_run(plan: InferencePlan, known: JobHandle, status: JobStatus) ->
             f"run_id={plan.run_id!r} is another run ({known}): {'; '.join(changed)}. "
             "Pass the same arguments as before, or another run_id"
         )
+
+
+def _own_folder(request: InferenceRequest, pinned: Pinned) -> str:
+    folder: str = tables("layout").own_folder(pinned.output, request.write_mode)
+    return folder

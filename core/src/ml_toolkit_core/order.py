@@ -82,6 +82,7 @@ class WorkOrder:
                 "uri": self.output.uri,
                 "format": self.output.format,
                 "column": self.output_column,
+                "write_mode": self.write_mode.value,
             },
         }
 

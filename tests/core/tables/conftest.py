@@ -16,11 +16,12 @@ from deltalake.exceptions import DeltaError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import Completion
 from ml_toolkit_core.tables.columns import answer_arrays
+from ml_toolkit_core.tables.localstore import LocalStore
 from ml_toolkit_core.tables.parts import Part, RowError, SplitRows, Tally
 from ml_toolkit_core.tables.pin import pin_table
 from ml_toolkit_core.tables.sink import open_sink
 from ml_toolkit_core.tables.source import open_source
-from ml_toolkit_core.tables.store import LocalStore, Store
+from ml_toolkit_core.tables.store import Store
 from ml_toolkit_core.values import (
     ModelKind,
     ModelLocation,
@@ -28,6 +29,7 @@ from ml_toolkit_core.values import (
     ReplicaPlan,
     TableFormat,
     TableLocation,
+    WriteMode,
 )
 
 
@@ -71,6 +73,7 @@ class Run:
     source: str
     output: str
     format: TableFormat = TableFormat.JSONL
+    mode: WriteMode = WriteMode.ERROR
     run_id: str = "run-1"
     model: str = "echo"
     limit: int | None = None
@@ -90,6 +93,7 @@ class Run:
             pin=pin,
             model=ModelLocation(name=self.model, uri=self.model, kind=ModelKind.HUB),
             output=TableLocation(name=self.output, uri=self.output, format=self.format),
+            write_mode=self.mode,
             prompts=Prompts(),
             plan=ReplicaPlan(replicas=1),
             split_rows=self.split_rows,
@@ -159,7 +163,7 @@ class Run:
 
 def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
     """Return the objects of a JSON Lines file, or of a folder of such parts."""
-    files = sorted(Path(path).glob("part-*.jsonl")) if Path(path).is_dir() else [path]
+    files = sorted(Path(path).glob("*.jsonl")) if Path(path).is_dir() else [path]
     return [
         json.loads(line)
         for file in files
@@ -184,7 +188,7 @@ def read_output(run: Run) -> list[dict[str, Any]]:
         TableFormat.PARQUET: lambda path: pq.read_table(path).to_pylist(),
     }[run.format]
     if Path(run.output).is_dir():
-        files = sorted(Path(run.output).glob(f"part-*.{run.format}"))
+        files = sorted(Path(run.output).glob(f"*.{run.format}"))
         return [row for file in files for row in read(file)]
     return read(run.output) if Path(run.output).exists() else []
 

@@ -19,9 +19,9 @@ from ml_toolkit_core.tables.deltafiles import replace_rows
 from ml_toolkit_core.tables.deltatypes import delta_type
 from ml_toolkit_core.tables.jsontext import json_lines
 from ml_toolkit_core.tables.kinds import JSON_KEY
+from ml_toolkit_core.tables.localstore import LocalStore
 from ml_toolkit_core.tables.parts import RowError
 from ml_toolkit_core.tables.pinned import pin_of
-from ml_toolkit_core.tables.store import LocalStore
 from ml_toolkit_core.values import TableFormat
 
 DELTA, JSONL = TableFormat.DELTA, TableFormat.JSONL

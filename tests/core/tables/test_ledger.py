@@ -3,7 +3,7 @@
 import pytest
 
 from ml_toolkit_core.tables.ledger import Ledger, read_ledger
-from ml_toolkit_core.tables.store import LocalStore
+from ml_toolkit_core.tables.localstore import LocalStore
 from ml_toolkit_core.values import (
     JobState,
     LedgerState,

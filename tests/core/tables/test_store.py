@@ -11,7 +11,9 @@ from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.tables.store import LocalStore, join, place, read_json, store_for
+from ml_toolkit_core.tables.localstore import LocalStore
+from ml_toolkit_core.tables.store import join, place, read_json
+from ml_toolkit_core.tables.stores import store_for
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The HTTP twin of Anyscale: a control plane on loopback, for the unmodified SDK."""
 
+from .cluster import alive
 from .faults import Drop, Lost, Stall, Status
 from .image import build_image
 from .plane import CONFIGS
@@ -13,5 +14,6 @@ __all__ = [
     "Stall",
     "Status",
     "Twin",
+    "alive",
     "build_image",
 ]

@@ -8,6 +8,7 @@ import threading
 import zipfile
 from pathlib import Path
 
+import psutil
 from attrs import define, field
 
 from .answers import now
@@ -179,3 +180,13 @@ def end(process):
         except subprocess.TimeoutExpired:
             continue
     process.wait()
+
+
+def alive(process):
+    """Return the processes of its group that live; a zombie does not."""
+    found = []
+    for one in psutil.process_iter(["status"]):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(one.pid) == process.pid:
+                found.append(one.info["status"])
+    return [status for status in found if status != psutil.STATUS_ZOMBIE]

@@ -11,7 +11,7 @@ from attrs import define, field
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables.ledger import Ledger
 from ml_toolkit_core.tables.parts import ZERO, Part, Tally
-from ml_toolkit_core.tables.store import store_for
+from ml_toolkit_core.tables.stores import store_for
 from ml_toolkit_core.values import Outcome, Progress
 
 log = logging.getLogger(__name__)

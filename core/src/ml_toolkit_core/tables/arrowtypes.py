@@ -1,7 +1,7 @@
 """Arrow types: names for annotations, families of types, and nested rebuilding."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyarrow import types
@@ -10,6 +10,7 @@ from pyarrow import types
 Array: TypeAlias = "pa.Array[Any]"
 ChunkedArray: TypeAlias = "pa.ChunkedArray[Any]"
 Field: TypeAlias = "pa.Field[Any]"
+AnyArray = TypeVar("AnyArray", bound=Any)
 #: A ``pyarrow.DataType``; the stubs do not know what its subclasses have.
 ArrowType: TypeAlias = Any
 
@@ -40,6 +41,17 @@ def is_list(kind: ArrowType) -> bool:
         or types.is_large_list(kind)
         or types.is_fixed_size_list(kind)
     )
+
+
+def cast(array: AnyArray, kind: ArrowType) -> AnyArray:
+    """Cast an array whose type is another one.
+
+    Arrow fails on some that have it already, for example lists of nothing but nulls.
+    """
+    if array.type == kind:
+        return array
+    made: AnyArray = array.cast(kind)
+    return made
 
 
 def rebuilt(kind: ArrowType, form: Callable[[ArrowType], ArrowType]) -> ArrowType:

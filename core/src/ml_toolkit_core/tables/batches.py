@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from attrs import define, field
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.tables.arrowtypes import ArrowType, rebuilt
+from ml_toolkit_core.tables.arrowtypes import ArrowType, cast, rebuilt
 from ml_toolkit_core.tables.parts import Split
 
 #: Rows that are decoded at a time; bounds memory whatever the row groups are.
@@ -78,7 +78,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             array = batch.column(column.name)
             if isinstance(array, pa.ExtensionArray):
                 array = array.storage
-            arrays.append(array.cast(column.type))
+            arrays.append(cast(array, column.type))
         else:
             arrays.append(pa.nulls(batch.num_rows, column.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -8,7 +8,13 @@ import pyarrow as pa
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.pipeline.engine import Completion
-from ml_toolkit_core.tables.arrowtypes import Array, ArrowType, ChunkedArray, Field
+from ml_toolkit_core.tables.arrowtypes import (
+    Array,
+    ArrowType,
+    ChunkedArray,
+    Field,
+    cast,
+)
 from ml_toolkit_core.tables.deltatypes import DELTA_NAME_BREAKERS, delta_type
 from ml_toolkit_core.tables.jsonlines import without_surrogates
 from ml_toolkit_core.tables.jsontext import has_json_form
@@ -106,7 +112,7 @@ def with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     there are their JSON.
     """
     arrays = [
-        _json_as_text(array) if is_json(column) else array.cast(wanted.type)
+        _json_as_text(array) if is_json(column) else cast(array, wanted.type)
         for array, column, wanted in zip(rows.columns, rows.schema, schema, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -78,7 +78,7 @@ def replace_rows(
         table = store.open_table(uri)
     else:
         table = store.create_table(uri, schema, commit)
-    store.commit_files(table, files, commit, replace=True)
+    store.commit_files(table, files, commit, replace=schema)
 
 
 def _gathered(

@@ -1,9 +1,10 @@
 """Delta out: replicas write files, one committer makes them rows of the table."""
 
+import contextlib
 import json
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Self
 from urllib.parse import unquote
 
@@ -13,12 +14,13 @@ import pyarrow.parquet as pq
 from attrs import define, field, frozen
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction
 
 from ml_toolkit_core.errors import RequestError, RunFenced
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables import failures
 from ml_toolkit_core.tables.batches import conform
-from ml_toolkit_core.tables.claim import check, claim
+from ml_toolkit_core.tables.claim import check, check_claim, claim
 from ml_toolkit_core.tables.columns import output_schema, with_types
 from ml_toolkit_core.tables.deltafiles import (
     add_action,
@@ -27,10 +29,11 @@ from ml_toolkit_core.tables.deltafiles import (
     put_parquet,
     replace_rows,
 )
+from ml_toolkit_core.tables.existing import check_present
 from ml_toolkit_core.tables.parts import Part, Split, Tally
 from ml_toolkit_core.tables.pinned import pinned_schema
 from ml_toolkit_core.tables.store import Store, join
-from ml_toolkit_core.values import TableFormat
+from ml_toolkit_core.values import TableFormat, WriteMode
 from ml_toolkit_core.wire import Json, from_json, to_json
 
 #: The key in a commit's metadata under which we note its number and parts.
@@ -74,6 +77,7 @@ class DeltaSink:
     order: WorkOrder
     schema: pa.Schema
     _table: DeltaTable | None = field(init=False, default=None)
+    _claimed: int = field(init=False, default=0)
     _commits: int = field(init=False, default=0)
     _published: dict[int, Part] = field(init=False, factory=dict)
 
@@ -95,25 +99,55 @@ class DeltaSink:
 
     def open(self) -> tuple[Part, ...]:
         """Claim the table, fence older drivers and find what they published."""
-        claim(self.store, self.order, self._list_uri)
         uri = self.order.output.uri
+        order = self.order
+        check_present(self.store, order.output, order.write_mode, self.schema)
+        self._claimed = claim(self.store, self.order, self._list_uri)
         if is_table(self.store, uri):
             self._take_over(self.store.open_table(uri))
         else:
             try:
                 self._table = self.store.create_table(uri, self.schema, self._note(0))
-            except DeltaError:  # another driver of this run was faster
+            except DeltaError:  # another driver was faster
                 self._take_over(self.store.open_table(uri))
         self._published = self._noted_parts()
-        self._remove_leftovers()
-        return self._parts()
+        self.remove_leftovers(part.path for part in self._published.values())
+        return self.parts
+
+    def join(self) -> bool:
+        """Open the table as it is; return whether this run has committed to it."""
+        self._table = self.store.open_table(self.order.output.uri)
+        version = self._table.transaction_version(self.order.run_id)
+        if version is None:
+            return False
+        self._commits = version
+        self._published = self._noted_parts()
+        return True
+
+    def swap(self, files: Sequence[AddAction], parts: Sequence[Part]) -> None:
+        """Put these files in place of all rows, making the table if there is none."""
+        uri = self.order.output.uri
+        if not is_table(self.store, uri):
+            with contextlib.suppress(DeltaError):  # another driver was faster
+                self.store.create_table(uri, self.schema, CommitProperties())
+        table = self.store.open_table(uri)
+        if table.transaction_version(self.order.run_id) is not None:
+            raise self.fenced()
+        try:
+            self.store.commit_files(
+                table, files, self._note(0, parts), replace=self.schema
+            )
+        except CommitFailedError as error:
+            raise self.fenced() from error
+        self.join()
 
     def publish(self, parts: Sequence[Part]) -> None:
         """Add the parts in one commit; a part without rows adds no file."""
+        check_claim(self.store, self.order, self._claimed)
         table = self._handle()
         self.store.refresh_table(table)
         if table.transaction_version(self.order.run_id) != self._commits:
-            raise self._fenced()
+            raise self.fenced()
         self._commit(table, parts)
         self._published |= {part.split: part for part in parts}
 
@@ -122,21 +156,27 @@ class DeltaSink:
 
     def list_failed(self) -> str | None:
         """Write all failed rows into a table beside this one."""
-        if not any(part.tally.failed for part in self._parts()):
+        return self.list_failed_of(self.parts)
+
+    def list_failed_of(self, parts: Sequence[Part]) -> str | None:
+        """Write the failed rows of these parts into a table beside this one."""
+        failed = [part.path for part in parts if part.tally.failed]
+        if not failed:
             self.store.delete_folder(self._list_uri)
             return None
         inputs = list(self.schema)[: len(pinned_schema(self.order.pin))]
         fields = failures.list_fields(column.name for column in inputs)
         schema = pa.schema([*inputs, *fields])
-        replace_rows(self.store, self._list_uri, schema, self._failed_rows(schema))
+        rows = self._failed_rows(schema, failed)
+        replace_rows(self.store, self._list_uri, schema, rows)
         return self._list_uri
 
     def _take_over(self, table: DeltaTable) -> None:
         version = table.transaction_version(self.order.run_id)
-        if version is None:  # somebody made a table here after the claim
-            check(None, self.order)
-            return
-        self._commits = version
+        if version is None and self.order.write_mode is WriteMode.ERROR:
+            # Somebody made a table here after the claim.
+            check(None, self.order.output, self.order.run_id, self.order.identity)
+        self._commits = -1 if version is None else version
         self._commit(table, ())
         self._table = table
 
@@ -149,7 +189,7 @@ class DeltaSink:
         try:
             self.store.commit_files(table, files, self._note(self._commits + 1, parts))
         except CommitFailedError as error:
-            raise self._fenced() from error
+            raise self.fenced() from error
         self._commits += 1
         self.store.refresh_table(table)
 
@@ -171,7 +211,7 @@ class DeltaSink:
         found = [n for n in notes(self.store, uri, _NOTE) if n["run_id"] == run_id]
         numbers = sorted(note["commit"] for note in found)
         if numbers and numbers[-1] > self._commits:
-            raise self._fenced()
+            raise self.fenced()
         if numbers != list(range(self._commits + 1)):
             raise RequestError(
                 f"output_table={self.order.output.name!r}: the table's history no "
@@ -182,21 +222,25 @@ class DeltaSink:
         parts: list[Json] = [part for note in found for part in note["parts"]]
         return {part["split"]: from_json(Part, part) for part in parts}
 
-    def _remove_leftovers(self) -> None:
+    def remove_leftovers(self, published: Iterable[str]) -> None:
         """Remove files that older attempts wrote and did not publish."""
         run_id = re.escape(self.order.run_id)
         ours = re.compile(rf"(\..*-)?part-\d{{6,}}-{run_id}-\d+-[0-9a-f]{{8}}\.parquet")
-        kept = {part.path for part in self._published.values()}
+        kept = set(published)
         for file in self.store.files(self.order.output.uri):
             if ours.fullmatch(file.path) and file.path not in kept:
                 self.store.delete(join(self.order.output.uri, file.path))
 
-    def _failed_rows(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        table = self._handle()
-        clean = {part.path for part in self._parts() if not part.tally.failed}
-        actions = pa.table(table.get_add_actions(flatten=True))
-        paths = {unquote(str(path)) for path in actions.column("path").to_pylist()}
-        for path in sorted(paths - clean):
+    def _failed_rows(
+        self, schema: pa.Schema, failed: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        paths = set(failed)
+        if self.order.write_mode is WriteMode.ERROR:
+            # All rows are ours, also those that somebody has put into other files.
+            clean = {part.path for part in self.parts if not part.tally.failed}
+            actions = pa.table(self._handle().get_add_actions(flatten=True))
+            paths = {unquote(str(path)) for path in actions["path"].to_pylist()} - clean
+        for path in sorted(paths):
             with self.store.open(join(self.order.output.uri, path)) as handle:
                 for raw in pq.ParquetFile(handle).iter_batches():
                     batch = conform(raw, self.schema)
@@ -207,14 +251,17 @@ class DeltaSink:
             raise RuntimeError("open() comes first")
         return self._table
 
-    def _fenced(self) -> RunFenced:
+    def fenced(self) -> RunFenced:
+        """Return the error to raise when another driver goes on."""
         return RunFenced(
             f"run_id={self.order.run_id!r}: another driver commits to "
             f"{self.order.output.name!r}; attempt {self.order.attempt} stops here. "
             "What is published is whole, and the other driver goes on"
         )
 
-    def _parts(self) -> tuple[Part, ...]:
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The published parts, in order."""
         return tuple(self._published[split] for split in sorted(self._published))
 
     @property

@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Self
 
 import pyarrow as pa
@@ -11,14 +11,16 @@ from attrs import define, field, frozen
 from ml_toolkit_core.errors import RequestError, RunFenced
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables import failures
-from ml_toolkit_core.tables.claim import claim, own_folder
+from ml_toolkit_core.tables.claim import check_claim, claim
 from ml_toolkit_core.tables.columns import output_schema
+from ml_toolkit_core.tables.existing import check_present
 from ml_toolkit_core.tables.jsontext import dumps
+from ml_toolkit_core.tables.layout import own_folder
 from ml_toolkit_core.tables.partformats import NOT_AS_WRITTEN, PartFormat, part_format
 from ml_toolkit_core.tables.parts import ZERO, Part, Split, Tally
 from ml_toolkit_core.tables.pinned import pinned_schema
 from ml_toolkit_core.tables.store import Store, join, read_json
-from ml_toolkit_core.values import TableFormat
+from ml_toolkit_core.values import TableFormat, WriteMode
 
 _DRIVER: Final = "driver.json"
 _STAGING: Final = "staging"
@@ -61,7 +63,6 @@ class FolderSink:
         schema: The columns as they lie on disk.
         format: How a part lies in a file.
         folder: Where parts are published.
-        claim: Makes the output this run's own.
     """
 
     store: Store
@@ -69,37 +70,29 @@ class FolderSink:
     schema: pa.Schema
     format: PartFormat
     folder: str
-    claim: Callable[[], None]
+    _claimed: int = field(init=False, default=0)
     _driver: str = field(init=False, factory=lambda: secrets.token_hex(8))
     _published: dict[int, Part] = field(init=False, factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        order: WorkOrder,
-        store: Store,
-        *,
-        folder: str | None = None,
-        claim_: Callable[[], None] | None = None,
-    ) -> Self:
+    def of(cls, order: WorkOrder, store: Store, *, folder: str | None = None) -> Self:
         """Check the columns.
 
         Args:
             order: The run.
             store: Where its output lies.
-            folder: Where parts are published; the output itself when None.
-            claim_: Makes the output this run's own; the plain claim when None.
+            folder: Where parts are published, relative to the run's own folder; the
+                output itself when None.
         """
         kind = order.output.format or TableFormat.JSONL
         schema = output_schema(order.pin, order.output_column, kind)
-        listed = failures.list_uri(order.output.uri, kind)
+        run = join(own_folder(order.output, order.write_mode), order.run_id)
         return cls(
             store=store,
             order=order,
             schema=schema,
             format=part_format(kind, schema),
-            folder=folder or order.output.uri,
-            claim=claim_ or (lambda: claim(store, order, listed)),
+            folder=order.output.uri if folder is None else join(run, folder),
         )
 
     @property
@@ -115,7 +108,8 @@ class FolderSink:
     @property
     def run(self) -> str:
         """The run's own folder."""
-        return join(own_folder(self.order.output), self.order.run_id)
+        folder = own_folder(self.order.output, self.order.write_mode)
+        return join(folder, self.order.run_id)
 
     @property
     def suffix(self) -> str:
@@ -125,11 +119,26 @@ class FolderSink:
     def open(self) -> tuple[Part, ...]:
         """Claim the output, fence older drivers and count what they published."""
         self.claim()
+        return self.take_over()
+
+    def claim(self) -> None:
+        """Make the output this run's own.
+
+        Raises:
+            RequestError: When it may not write to what is there.
+        """
+        order = self.order
+        check_present(self.store, order.output, order.write_mode, self.schema)
+        listed = failures.list_uri(order.output.uri, order.output.format)
+        self._claimed = claim(self.store, order, listed)
+
+    def take_over(self) -> tuple[Part, ...]:
+        """Fence older drivers and count what they published."""
         token = {"driver": self._driver, "attempt": self.order.attempt}
         self.store.replace(join(self.run, _DRIVER), [dumps(token).encode()])
         self.store.delete_folder(join(self.run, _STAGING))
         self._published = {}
-        name = re.compile(rf"part-(\d{{6,}}){re.escape(self.suffix)}")
+        name = re.compile(rf"{re.escape(self._stem)}(\d{{6,}}){re.escape(self.suffix)}")
         for file in self.store.files(self.folder):
             match = name.fullmatch(file.path)
             if match:
@@ -182,6 +191,7 @@ class FolderSink:
         Raises:
             RunFenced: Then.
         """
+        check_claim(self.store, self.order, self._claimed)
         driver = read_json(self.store, join(self.run, _DRIVER)) or {}
         if driver.get("driver") != self._driver:
             raise self.fenced()
@@ -214,7 +224,13 @@ class FolderSink:
         """Return a name whose place among the others is that of the split."""
         order = self.order
         splits = sum(-(-file.rows // order.split_rows) for file in order.pin.files)
-        return f"part-{split:0{max(6, len(str(splits - 1)))}d}{self.suffix}"
+        return f"{self._stem}{split:0{max(6, len(str(splits - 1)))}d}{self.suffix}"
+
+    @property
+    def _stem(self) -> str:
+        """What the names of this run's parts begin with."""
+        is_added = self.order.write_mode is WriteMode.APPEND
+        return f"part-{self.order.run_id}-" if is_added else "part-"
 
 
 def list_failed(

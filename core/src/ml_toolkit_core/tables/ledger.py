@@ -8,7 +8,8 @@ from typing import Final
 from attrs import frozen
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.tables.store import Store, join, read_json, store_for
+from ml_toolkit_core.tables.store import Store, join, read_json
+from ml_toolkit_core.tables.stores import store_for
 from ml_toolkit_core.values import LedgerState, Outcome, Progress
 from ml_toolkit_core.wire import from_json, to_json
 

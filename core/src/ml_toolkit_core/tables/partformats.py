@@ -129,11 +129,17 @@ class CsvFormat:
 
     def join(self, files: Iterable[Opener]) -> Iterator[bytes]:
         """Keep the first header."""
-        yield self.header
+        is_first = True
         for opened in files:
             with opened() as handle:
-                handle.seek(len(self.header))
+                if handle.read(len(self.header)) != self.header:
+                    handle.seek(0)  # not ours, with a header in its own way
+                elif is_first:
+                    yield self.header
                 yield from _whole_lines(handle)
+            is_first = False
+        if is_first:
+            yield self.header
 
     def _rows(self, handle: BinaryIO) -> Iterator[dict[str, Cell]]:
         with Dialect(encoding=None, delimiter=",").text(handle) as text:

@@ -19,7 +19,8 @@ from ml_toolkit_core.tables.members import (
 )
 from ml_toolkit_core.tables.parquet import parquet_pin
 from ml_toolkit_core.tables.pinned import columns_of, pin_of, pinned_schema, schema_text
-from ml_toolkit_core.tables.store import FileInfo, Store, store_for
+from ml_toolkit_core.tables.store import FileInfo, Store
+from ml_toolkit_core.tables.stores import store_for
 from ml_toolkit_core.values import FilePin, InputPin, TableFormat, TableLocation
 
 _SUFFIXES: Final = {

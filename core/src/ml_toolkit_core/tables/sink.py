@@ -6,13 +6,16 @@ from attrs import evolve
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.order import WorkOrder
-from ml_toolkit_core.tables.claim import FILE_SUFFIXES, Owner, is_one_file, owner
+from ml_toolkit_core.tables.asidesink import AsideSink
+from ml_toolkit_core.tables.claim import Owner, owner
 from ml_toolkit_core.tables.deltasink import DeltaSink
-from ml_toolkit_core.tables.filesink import FileSink
+from ml_toolkit_core.tables.deltaswap import DeltaSwapSink
 from ml_toolkit_core.tables.foldersink import FolderSink
+from ml_toolkit_core.tables.layout import FILE_SUFFIXES, is_aside
 from ml_toolkit_core.tables.parts import Sink
-from ml_toolkit_core.tables.store import Store, join, store_for
-from ml_toolkit_core.values import TableFormat, TableLocation
+from ml_toolkit_core.tables.store import Store, join
+from ml_toolkit_core.tables.stores import store_for
+from ml_toolkit_core.values import TableFormat, TableLocation, WriteMode
 
 __all__ = ["Owner", "open_sink", "output_format", "owner"]
 
@@ -64,7 +67,11 @@ def open_sink(order: WorkOrder, *, store: Store | None = None) -> Sink:
         order,
         output=evolve(order.output, format=output_format(order.output, store=store)),
     )
-    if order.output.format is TableFormat.DELTA:
+    is_delta = order.output.format is TableFormat.DELTA
+    if is_delta and order.write_mode is WriteMode.OVERWRITE:
+        return DeltaSwapSink.of(order, store)
+    if is_delta:
         return DeltaSink.of(order, store)
-    kind = FileSink if is_one_file(order.output) else FolderSink
-    return kind.of(order, store)
+    if is_aside(order.output, order.write_mode):
+        return AsideSink.of(order, store)
+    return FolderSink.of(order, store)

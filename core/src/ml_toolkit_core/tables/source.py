@@ -10,7 +10,8 @@ from ml_toolkit_core.tables.jsonl import JsonlSource
 from ml_toolkit_core.tables.parquet import ParquetSource
 from ml_toolkit_core.tables.parts import Source
 from ml_toolkit_core.tables.pinned import PinnedFiles, pinned_schema
-from ml_toolkit_core.tables.store import Store, store_for
+from ml_toolkit_core.tables.store import Store
+from ml_toolkit_core.tables.stores import store_for
 from ml_toolkit_core.values import InputPin, TableFormat, TableLocation
 
 _SOURCES: Final[Mapping[TableFormat, Callable[..., Source]]] = {

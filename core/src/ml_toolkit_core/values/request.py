@@ -21,6 +21,10 @@ class WriteMode(enum.StrEnum):
 
     ERROR = "error"
     """Refuse, unless this very run made it; then resume."""
+    OVERWRITE = "overwrite"
+    """Put the new rows in its place in one last step."""
+    APPEND = "append"
+    """Add the new rows to it, which must have the same columns."""
 
 
 @frozen(kw_only=True)

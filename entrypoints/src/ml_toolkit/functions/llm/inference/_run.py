@@ -111,7 +111,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             Hugging Face id.
         output_table: A name or a path: a Delta table; one file when it ends in
             ``.jsonl``, ``.csv`` or ``.parquet``; or with ``output_format`` a folder
-            of parts. It must not exist yet.
+            of parts.
         compute_type: Where to run: the name of an installed backend.
         gpu_type: The backend's word for a GPU.
         num_gpus: GPUs in total, over all nodes.
@@ -135,7 +135,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             ``error``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens``.
         limit: Rows at most, counted from the input's first.
         write_mode: ``error``: never touch an output that is there, but go on with one
-            that this ``run_id`` made.
+            that this ``run_id`` made. ``overwrite``: put the new rows in its place in
+            one last step. ``append``: add them; the columns must be the same.
         run_id: A name for the run. The same call with the same name asks only for
             rows that are not published yet.
         replicas: ``throughput``, as many copies of the model as is best for it;
@@ -268,6 +269,4 @@ def _write_mode(given: str) -> WriteMode:
         return WriteMode(given)
     except ValueError:
         modes = ", ".join(repr(mode.value) for mode in WriteMode)
-        raise RequestError(
-            f"write_mode={given!r} is not built yet; there is {modes}"
-        ) from None
+        raise RequestError(f"write_mode={given!r} must be one of {modes}") from None
