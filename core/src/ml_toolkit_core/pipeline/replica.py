@@ -2,7 +2,9 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
 
 import pyarrow as pa
 from attrs import define, field
@@ -22,7 +24,9 @@ from ml_toolkit_core.tables.parts import (
 
 #: A turn ends after this time even when no split is finished, so that the driver
 #: hears of progress.
-TURN_S = 0.5
+TURN_S: Final = 0.5
+#: Finished splits that wait to be written; more would fill the memory.
+WRITES: Final = 2
 
 
 @define
@@ -54,6 +58,11 @@ class Replica:
     _queue: deque[_OpenSplit] = field(factory=deque, init=False)
     _in_flight: dict[int, tuple[_OpenSplit, int]] = field(factory=dict, init=False)
     _next_key: int = field(default=0, init=False)
+    _writes: deque[Future[Part]] = field(factory=deque, init=False)
+    # Encoding and fsync take long, and the engine steps on meanwhile.
+    _thread: ThreadPoolExecutor = field(
+        factory=lambda: ThreadPoolExecutor(max_workers=1), init=False
+    )
 
     @property
     def row_capacity(self) -> int:
@@ -63,7 +72,7 @@ class Replica:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do."""
-        return not self._queue and not self._in_flight
+        return not (self._queue or self._in_flight or self._writes)
 
     def take(self, rows: SplitRows) -> None:
         """Queue a split."""
@@ -78,10 +87,10 @@ class Replica:
         )
 
     def turn(self) -> tuple[tuple[Part, ...], Tally]:
-        """Step until a split is finished or half a second has gone by.
+        """Step until a split is written or half a second has gone by.
 
         Returns:
-            The splits that were finished and written, and what was counted.
+            The splits that were written, and what was counted.
         """
         parts: list[Part] = []
         tally = ZERO
@@ -97,7 +106,8 @@ class Replica:
                     if not split.left:
                         finished.append(split)
             tally += _tally(done, requests)
-            parts += [self._write(split) for split in finished]
+            self._writes += [self._thread.submit(self._write, s) for s in finished]
+            parts += self._written()
             if self.clock() >= deadline:
                 break
         return tuple(parts), tally
@@ -129,6 +139,13 @@ class Replica:
                 if not split.left:
                     finished.append(split)
         return finished, requests, failed
+
+    def _written(self) -> Iterator[Part]:
+        """Yield what is written; wait when the engine has nothing to do."""
+        if self._writes and not (self._queue or self._in_flight):
+            yield self._writes.popleft().result()
+        while self._writes and (len(self._writes) > WRITES or self._writes[0].done()):
+            yield self._writes.popleft().result()
 
     def _write(self, split: _OpenSplit) -> Part:
         answers = [answer for answer in split.answers if answer is not None]
