@@ -27,6 +27,7 @@ from ml_toolkit_core.tables.deltafiles import (
     put_parquet,
     replace_rows,
 )
+from ml_toolkit_core.tables.failedlist import FailedList
 from ml_toolkit_core.tables.parts import Part, Split, Tally
 from ml_toolkit_core.tables.pinned import pinned_schema
 from ml_toolkit_core.tables.store import Store, join
@@ -123,13 +124,14 @@ class DeltaSink:
     def list_failed(self) -> str | None:
         """Write all failed rows into a table beside this one."""
         if not any(part.tally.failed for part in self._parts()):
-            self.store.delete_folder(self._list_uri)
+            FailedList.of(self.store, self.order).clear()
             return None
         inputs = list(self.schema)[: len(pinned_schema(self.order.pin))]
         fields = failures.list_fields(column.name for column in inputs)
         schema = pa.schema([*inputs, *fields])
-        replace_rows(self.store, self._list_uri, schema, self._failed_rows(schema))
-        return self._list_uri
+        uri = FailedList.of(self.store, self.order).take()
+        replace_rows(self.store, uri, schema, self._failed_rows(schema))
+        return uri
 
     def _take_over(self, table: DeltaTable) -> None:
         version = table.transaction_version(self.order.run_id)
