@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_toolkit_core.errors import RequestError, RunFenced
+from ml_toolkit_core.tables.failedlist import FailedList
 from ml_toolkit_core.tables.layout import is_one_file
+from ml_toolkit_core.tables.localstore import LocalStore
 from ml_toolkit_core.tables.pin import pin_table
 from ml_toolkit_core.tables.sink import open_sink, output_format, owner
 from ml_toolkit_core.tables.source import open_source
@@ -513,14 +515,102 @@ def test_counts_no_attempt_for_a_row_that_was_never_asked(kit, tmp_path):
     assert (row["kind"], row["attempts"]) == ("unreadable", 0)
 
 
-def test_removes_a_stale_list_of_failed_rows(run, tmp_path):
-    run("jsonl").to_end()
-    (tmp_path / "out.errors.jsonl").write_text("stale\n")
+def test_removes_its_list_when_no_row_fails_any_more(run, tmp_path):
+    listed = Path(run("jsonl", fails=frozenset({"p3"})).to_end())
+    (tmp_path / "out" / "part-000001.jsonl").unlink()
+    was_there = listed.exists()
 
-    listed = run("jsonl", attempt=2).to_end()
+    assert run("jsonl", attempt=2).to_end() is None
+    assert (was_there, listed.exists()) == (True, False)
 
-    assert listed is None
-    assert not (tmp_path / "out.errors.jsonl").exists()
+
+@each_sink
+def test_forgets_the_list_that_it_removed(run, kind):
+    one = run(kind, fails=frozenset({"p3"}))
+    place = Path(one.to_end())
+    order = attrs.evolve(
+        one.order(), output=location(one.output, TableFormat(one.format))
+    )
+    FailedList.of(LocalStore(), order).clear()
+    removed = not place.exists()
+    place.write_text("theirs")
+
+    FailedList.of(LocalStore(), order).clear()
+
+    assert removed
+    assert place.read_text() == "theirs"
+
+
+@each_sink
+@pytest.mark.parametrize("fails", [frozenset(), frozenset({"p3"})])
+def test_leaves_alone_what_appeared_at_the_place_of_its_list(kit, run, kind, fails):
+    one = run(kind, fails=fails)
+    place = Path(one.output + ("_errors" if kind == "delta" else ".errors.jsonl"))
+    open_sink(one.order()).open()
+    place.write_text("theirs")
+
+    listed = [one.to_end(), run(kind, fails=fails, attempt=2).to_end()]
+
+    assert place.read_text() == "theirs"
+    assert listed[0] == listed[1]
+    assert [row["prompt"] for row in kit.read_list(one.format, listed[1])] == [*fails]
+    place.unlink()
+    again = run(kind, fails=fails, attempt=3).to_end()
+    assert again == (str(place) if fails else None)
+    assert listed[0] is None or not Path(listed[0]).exists()
+
+
+@pytest.mark.parametrize("fails", [frozenset(), frozenset({"p3"})])
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_leaves_another_run_alone_whose_output_has_the_name_of_its_list(
+    kit, run, fails, is_listed
+):
+    one = run("delta", fails=fails)
+    open_sink(one.order()).open()
+    if is_listed:
+        one.to_end()
+        shutil.rmtree(f"{one.output}_errors", ignore_errors=True)
+    other = run("delta", run_id="run-2")
+    other.output = f"{one.output}_errors"
+    other.to_end()
+
+    listed = [one.to_end(), run("delta", fails=fails, attempt=2).to_end()]
+
+    assert [row["id"] for row in kit.read_output(other)] == list(range(7))
+    other.attempt = 2
+    assert other.to_end() is None
+    for uri in listed:
+        assert {row["prompt"] for row in kit.read_list(one.format, uri)} == fails
+
+
+def test_leaves_another_run_alone_whose_file_is_not_there_yet(kit, run):
+    one = run("csv file", fails=frozenset({"p3"}))
+    open_sink(one.order()).open()
+    other = run("jsonl file", run_id="run-2")
+    other.output = f"{one.output}.errors.jsonl"
+    open_sink(other.order()).open()
+
+    listed = one.to_end()
+    other.to_end()
+
+    assert [row["id"] for row in kit.read_output(other)] == list(range(7))
+    assert [row["id"] for row in kit.read_jsonl(listed)] == [3]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv file"])
+def test_leaves_a_file_alone_that_appears_while_it_writes_its_list(kit, run, kind):
+    place = Path(f"{run(kind).output}.errors.jsonl")
+
+    class Slow(LocalStore):
+        def create(self, uri, chunks):
+            if uri == str(place):
+                place.write_text("theirs")
+            super().create(uri, chunks)
+
+    listed = run(kind, fails=frozenset({"p3"})).to_end(Slow())
+
+    assert place.read_text() == "theirs"
+    assert [row["id"] for row in kit.read_jsonl(listed)] == [3]
 
 
 def test_leaves_json_in_the_output_as_the_json_it_was(kit, tmp_path):

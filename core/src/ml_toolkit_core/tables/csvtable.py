@@ -97,6 +97,7 @@ class CsvSource:
                 pa.array(column, pa.string()) for column in zip(*rows, strict=True)
             ]
             batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            self.files.check(number)
             yield SplitRows(
                 split=split,
                 batch=self.files.whole(

@@ -90,6 +90,7 @@ class DeltaSource:
                     raise self.files.changed(number)
                 batches = parquet_batches(file, wanted)
                 for split, batch in cut(batches, wanted, pa.schema(physical)):
+                    self.files.check(number)
                     rows = batch
                     if kept is not None:
                         mask = kept.slice(split.start, split.stop - split.start)

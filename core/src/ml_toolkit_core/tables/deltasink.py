@@ -30,6 +30,7 @@ from ml_toolkit_core.tables.deltafiles import (
     replace_rows,
 )
 from ml_toolkit_core.tables.existing import check_present
+from ml_toolkit_core.tables.failedlist import FailedList
 from ml_toolkit_core.tables.parts import Part, Split, Tally
 from ml_toolkit_core.tables.pinned import pinned_schema
 from ml_toolkit_core.tables.store import Store, join
@@ -162,14 +163,15 @@ class DeltaSink:
         """Write the failed rows of these parts into a table beside this one."""
         failed = [part.path for part in parts if part.tally.failed]
         if not failed:
-            self.store.delete_folder(self._list_uri)
+            FailedList.of(self.store, self.order).clear()
             return None
         inputs = list(self.schema)[: len(pinned_schema(self.order.pin))]
         fields = failures.list_fields(column.name for column in inputs)
         schema = pa.schema([*inputs, *fields])
+        uri = FailedList.of(self.store, self.order).take()
         rows = self._failed_rows(schema, failed)
-        replace_rows(self.store, self._list_uri, schema, rows)
-        return self._list_uri
+        replace_rows(self.store, uri, schema, rows)
+        return uri
 
     def _take_over(self, table: DeltaTable) -> None:
         version = table.transaction_version(self.order.run_id)

@@ -14,6 +14,7 @@ from ml_toolkit_core.tables import failures
 from ml_toolkit_core.tables.claim import check_claim, claim
 from ml_toolkit_core.tables.columns import output_schema
 from ml_toolkit_core.tables.existing import check_present
+from ml_toolkit_core.tables.failedlist import FailedList
 from ml_toolkit_core.tables.jsontext import dumps
 from ml_toolkit_core.tables.layout import own_folder
 from ml_toolkit_core.tables.partformats import NOT_AS_WRITTEN, PartFormat, part_format
@@ -239,12 +240,12 @@ def list_failed(
     """Write the failed rows of these files into the list beside an output.
 
     Returns:
-        Where it lies; None, and an older list is gone, when there are no files.
+        Where it lies; None, and this run's older list is gone, when there are no
+        files.
     """
-    kind = order.output.format or TableFormat.JSONL
-    uri = failures.list_uri(order.output.uri, kind)
+    listed = FailedList.of(store, order)
     if not files:
-        store.delete(uri)
+        listed.clear()
         return None
     inputs = pinned_schema(order.pin).names
 
@@ -254,5 +255,13 @@ def list_failed(
                 for row in form.failed(handle):
                     yield failures.list_line(row, inputs)
 
+    uri = listed.take()
+    if uri == listed.beside and not listed.is_there:
+        try:
+            store.create(uri, texts())
+        except FileExistsError:  # somebody put a file there meanwhile
+            uri = listed.inside
+        else:
+            return uri
     store.replace(uri, texts())
     return uri

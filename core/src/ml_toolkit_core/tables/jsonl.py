@@ -153,6 +153,7 @@ class JsonlSource:
                         found = _split_rows(split, [line for _, line in taken], schema)
                     except (LineFault, ValueError, pa.ArrowException) as error:
                         raise self.files.changed(number) from error
+                    self.files.check(number)
                     yield evolve(found, batch=self.files.whole(number, found.batch))
 
 

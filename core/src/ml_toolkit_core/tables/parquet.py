@@ -82,4 +82,5 @@ class ParquetSource:
                 batches = parquet_batches(file, wanted)
                 own = self.files.own_schema(number)
                 for split, batch in cut(batches, wanted, own):
+                    self.files.check(number)
                     yield SplitRows(split=split, batch=self.files.whole(number, batch))

@@ -101,18 +101,27 @@ class PinnedFiles:
         Raises:
             RequestError: When it is not what was pinned, or turns out to be broken.
         """
-        pinned = self.pin.files[number]
-        uri = place(self.location.uri, pinned.path)
-        found = self.store.stat(uri)
-        if found is None or (found.bytes, found.etag) != (pinned.bytes, pinned.etag):
-            raise self.changed(number)
+        self.check(number)
+        uri = place(self.location.uri, self.pin.files[number].path)
         try:
             with self.store.open(uri) as handle:
                 yield handle
         except (pa.ArrowException, OSError, *DAMAGED) as error:
+            self.check(number)
             raise RequestError(
                 f"{self.location.name!r}: {uri!r} cannot be read to its end: {error}"
             ) from error
+
+    def check(self, number: int) -> None:
+        """Look whether a file is still what was pinned, after each read from it.
+
+        Raises:
+            RequestError: When it is not: what was read may be of both contents.
+        """
+        pinned = self.pin.files[number]
+        found = self.store.stat(place(self.location.uri, pinned.path))
+        if found is None or (found.bytes, found.etag) != (pinned.bytes, pinned.etag):
+            raise self.changed(number)
 
     def changed(self, number: int) -> RequestError:
         """Return the error to raise when a file is not what was pinned."""
