@@ -38,16 +38,20 @@ class Killed(BaseException):
 
 
 class DyingStore:
-    """A local store that dies just before or just after one of its calls."""
+    """A store that dies just before or just after one of its calls."""
 
-    def __init__(self, lives: int = 10**9, *, after: bool = False) -> None:
+    def __init__(
+        self, lives: int = 10**9, *, after: bool = False, inner: Store | None = None
+    ) -> None:
         self.calls = 0
         self._lives = lives
         self._after = after
-        self._store = LocalStore()
+        self._store = inner or LocalStore()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         inner = getattr(self._store, name)
+        if not callable(inner):
+            return inner
 
         def call(*args: Any, **kwargs: Any) -> Any:
             self.calls += 1

@@ -334,6 +334,23 @@ def check(order):
     )
 
 
+@pytest.mark.parametrize("after", [False, True])
+def test_makes_a_table_by_overwriting_nothing_wherever_it_is_killed(kit, make, after):
+    store = kit.DyingStore()
+    one = make("delta", OVERWRITE, split_rows=4)
+    one.to_end(store)
+    for lives in range(1, store.calls + 1):
+        shutil.rmtree(one.output)
+        with pytest.raises(kit.Killed):
+            make("delta", OVERWRITE, split_rows=4).to_end(
+                kit.DyingStore(lives, after=after)
+            )
+
+        make("delta", OVERWRITE, split_rows=4, attempt=2).to_end()
+
+        assert ids(kit, one) == NEW, lives
+
+
 def test_makes_a_file_again_that_a_finished_run_made_and_somebody_removed(kit, make):
     make("jsonl file", which="old").to_end()
     one = make("jsonl file")

@@ -155,8 +155,8 @@ def test_can_be_sent_to_another_process(store):
 
 
 def test_refuses_places_that_are_not_built_yet():
-    with pytest.raises(RequestError, match="'s3://' are not built yet; use a path"):
-        store_for("s3://bucket/table")
+    with pytest.raises(RequestError, match="'gs://' are not built yet; use a path"):
+        store_for("gs://bucket/table")
 
 
 def test_takes_a_path_with_a_colon_for_a_path():

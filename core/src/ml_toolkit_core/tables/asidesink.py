@@ -119,7 +119,7 @@ class AsideSink:
             if self.order.write_mode is WriteMode.ERROR:
                 self.store.publish(self._whole, output.uri)
             else:
-                if self._is_appended:
+                if self._is_appended and not self._is_copied():
                     self._check_base()
                 self.store.swap(self._whole, output.uri)
         except FileExistsError as error:
@@ -149,6 +149,14 @@ class AsideSink:
         uri = join(self.order.output.uri, OWN_FOLDER, CLAIM)
         found = read_json(self.store, uri)
         return found is not None and found.get("token") == token
+
+    def _is_copied(self) -> bool:
+        """Whether only the end of a swap is left to do, where it is copy and delete.
+
+        What rows were added to is larger than what it was.
+        """
+        old, new = self._base()["bytes"], self.store.stat(self._whole)
+        return new is not None and old == new.bytes
 
     def _base(self) -> dict[str, Json]:
         """Return what tells the present output from others."""

@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.batches import plain_type
-from ml_toolkit_core.tables.claim import check, owner
+from ml_toolkit_core.tables.claim import CLAIM, check, owner
 from ml_toolkit_core.tables.csvtext import Dialect, records
 from ml_toolkit_core.tables.deltafiles import is_table
 from ml_toolkit_core.tables.deltatypes import delta_type
 from ml_toolkit_core.tables.jsonlines import lines, parse
 from ml_toolkit_core.tables.layout import OWN_FOLDER, is_one_file
-from ml_toolkit_core.tables.store import Store, place
+from ml_toolkit_core.tables.store import Store, join, place
 from ml_toolkit_core.tables.stores import store_for
 from ml_toolkit_core.values import TableFormat, TableLocation, WriteMode
 from ml_toolkit_core.wire import Json
@@ -74,6 +74,7 @@ def check_present(
         check_columns(store, location, schema)
     elif mode is WriteMode.OVERWRITE:
         check_replaceable(store, location, schema)
+        _check_swap(store, location)
 
 
 def check_replaceable(store: Store, location: TableLocation, schema: pa.Schema) -> None:
@@ -87,7 +88,9 @@ def check_replaceable(store: Store, location: TableLocation, schema: pa.Schema) 
         if is_table(store, uri):
             _check_table(store.open_table(uri), name, schema)
             return
-        strangers = _strangers(store, uri, ())
+        # A table that a run of ours is about to make has its files, but no log yet.
+        is_begun = store.stat(join(uri, OWN_FOLDER, CLAIM)) is not None
+        strangers = _strangers(store, uri, (".parquet",) if is_begun else ())
     elif is_one_file(location):
         strangers = [uri] if store.is_folder(uri) else []
     else:
@@ -98,6 +101,16 @@ def check_replaceable(store: Store, location: TableLocation, schema: pa.Schema) 
             f"output_table={name!r} holds {strangers[0]!r}, so it is no "
             f"{location.format} output that could be overwritten; remove it yourself, "
             "or choose another output_table"
+        )
+
+
+def _check_swap(store: Store, location: TableLocation) -> None:
+    is_folder = location.format is not TableFormat.DELTA and not is_one_file(location)
+    if is_folder and not store.swaps_folders:
+        raise RequestError(
+            f"output_table={location.name!r}: a folder of objects cannot be "
+            "overwritten in one step; write a Delta table or one file, or to another "
+            "folder"
         )
 
 

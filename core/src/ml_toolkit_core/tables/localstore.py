@@ -3,23 +3,13 @@
 import contextlib
 import glob
 import os
-import re
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
-import pyarrow as pa
-from deltalake import (
-    CommitProperties,
-    DeltaTable,
-    PostCommitHookProperties,
-    Schema,
-)
-from deltalake.transaction import AddAction
-
-from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.tables.deltacommits import DeltaCommits, check_table_uri
 from ml_toolkit_core.tables.durable import (
     UNFINISHED,
     exchange,
@@ -29,14 +19,11 @@ from ml_toolkit_core.tables.durable import (
 )
 from ml_toolkit_core.tables.store import FileInfo
 
-#: delta-rs takes these in paths for other characters, in whatever form it gets them.
-_MISREAD: Final = re.compile(r"%[0-9A-Fa-f]{2}|\\")
-#: Published parts are found in the history, so our own commits never shorten it.
-_KEEP_HISTORY: Final = PostCommitHookProperties(cleanup_expired_logs=False)
 
-
-class LocalStore:
+class LocalStore(DeltaCommits):
     """Files of this machine, or of a file system that is mounted here."""
+
+    swaps_folders = True
 
     def stat(self, uri: str) -> FileInfo | None:
         """Return size and modification time."""
@@ -115,54 +102,10 @@ class LocalStore:
             folder.rename(doomed)
             shutil.rmtree(doomed)
 
-    def open_table(self, uri: str, version: int | None = None) -> DeltaTable:
-        """Open by path; unlike a URL it may hold any character."""
-        return DeltaTable(_table_path(uri), version=version)
-
-    def create_table(
-        self, uri: str, schema: pa.Schema, commit: CommitProperties
-    ) -> DeltaTable:
-        """Write the first commit."""
-        path = _table_path(uri)
-        make_folder(path)
-        once = CommitProperties(
-            custom_metadata=commit.custom_metadata,
-            app_transactions=commit.app_transactions,
-            # When it loses a race to create the table, delta-rs would try again, and
-            # succeed with version 1.
-            max_commit_retries=0,
-        )
-        return DeltaTable.create(path, schema, mode="error", commit_properties=once)
-
-    def refresh_table(self, table: DeltaTable) -> None:
-        """Read the commits that came since."""
-        table.update_incremental()
-
-    def commit_files(
-        self,
-        table: DeltaTable,
-        files: Sequence[AddAction],
-        commit: CommitProperties,
-        *,
-        replace: pa.Schema | None = None,
-    ) -> None:
-        """Write the next commit."""
-        table.create_write_transaction(
-            [*files],
-            mode="append" if replace is None else "overwrite",
-            schema=table.schema() if replace is None else Schema.from_arrow(replace),
-            commit_properties=commit,
-            post_commithook_properties=_KEEP_HISTORY,
-        )
-
-
-def _table_path(uri: str) -> Path:
-    if _MISREAD.search(uri):
-        raise RequestError(
-            f"{uri!r}: the Delta library takes {_MISREAD.findall(uri)[0]!r} in a path "
-            "for another character; rename the folder, or use another format"
-        )
-    return Path(uri)
+    def table_uri(self, uri: str) -> str | Path:
+        """Return the path; unlike a URL it may hold any character."""
+        check_table_uri(uri)
+        return Path(uri)
 
 
 def _info(path: Path, name: str) -> FileInfo:

@@ -31,9 +31,14 @@ class FileInfo:
 class Store(Protocol):
     """Files and Delta tables by absolute path or URI; can be pickled.
 
+    Attributes:
+        swaps_folders: Whether :meth:`swap` takes folders.
+
     Whenever the process is killed, a call has happened whole or not at all; it may
     leave a file behind whose name begins with ``UNFINISHED``.
     """
+
+    swaps_folders: bool
 
     def stat(self, uri: str) -> FileInfo | None:
         """Return the file at ``uri``; None when there is no file."""
