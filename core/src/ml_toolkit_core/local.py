@@ -20,7 +20,7 @@ from typing import Final
 
 from attrs import evolve
 
-from ml_toolkit_core import discovery
+from ml_toolkit_core import discovery, machine
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.hookspecs import hookimpl
 from ml_toolkit_core.identity import differences
@@ -43,14 +43,13 @@ from ml_toolkit_core.wire import from_json
 NAME: Final = "local"
 #: Seconds that a cancelled worker gets to end by itself.
 _GRACE_S: Final = 10.0
-_NVIDIA: Final = Path("/proc/driver/nvidia/gpus")
 
 
 @hookimpl
 def describe() -> BackendInfo:
     """Say what this machine has."""
-    gpus = _gpus()
-    cores = len(os.sched_getaffinity(0))
+    gpus = machine.gpus()
+    cores = machine.cores()
     shape = f"{cores} CPU cores, {len(gpus)} GPUs"
     return BackendInfo(
         doc="This machine; the job outlives the caller.",
@@ -63,8 +62,8 @@ def describe() -> BackendInfo:
 def resolve_compute(request: InferenceRequest) -> ComputeTarget:
     """Take this machine, if it has what is asked for."""
     _check_home()
-    gpus = _gpus()
-    cores = len(os.sched_getaffinity(0))
+    gpus = machine.gpus()
+    cores = machine.cores()
     wrong_type = request.gpu_type is not None and not any(
         request.gpu_type.strip().lower() in gpu.lower() for gpu in gpus
     )
@@ -296,17 +295,3 @@ def _check_home() -> None:
             f"ML_TOOLKIT_HOME={str(home())!r} cannot be written ({str(there)!r}); set "
             "it to a folder of yours"
         )
-
-
-def _gpus() -> list[str]:
-    """Return the model names of this machine's NVIDIA GPUs."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = []
-    for facts in sorted(_NVIDIA.glob("*/information")):
-        match = re.search(r"^Model:\s*(.+)$", facts.read_text(), re.MULTILINE)
-        names.append(match[1].strip() if match else "NVIDIA GPU")
-    if visible is not None:
-        names = names[
-            : len([d for d in visible.split(",") if d.strip() not in {"", "-1"}])
-        ]
-    return names

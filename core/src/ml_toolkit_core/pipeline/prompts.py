@@ -5,24 +5,19 @@ import decimal
 import json
 import string
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from ml_toolkit_core.order import WorkOrder
+from ml_toolkit_core.pipeline.cells import cells
 from ml_toolkit_core.pipeline.engine import EngineRequest
 from ml_toolkit_core.references import template_fields
-from ml_toolkit_core.tables.arrowtypes import Array, ArrowType, Field, rebuilt
-from ml_toolkit_core.tables.kinds import is_json
 from ml_toolkit_core.tables.parts import RowError, RowFault
 from ml_toolkit_core.wire import Json
 
 #: A template's pieces: text, and the column whose value follows it, if one does.
 Template: TypeAlias = tuple[tuple[str, str | None], ...]
-
-
-#: What Arrow and Python say of text that is not UTF-8, and of far dates.
-_UNREADABLE: Final = (ValueError, OverflowError, RecursionError, pa.ArrowException)
 
 
 class Prompter:
@@ -37,7 +32,7 @@ class Prompter:
         self._prompts = order.prompts
         self._params = order.sampling_params
         self._template = pieces(order.prompts.prompt_template or "")
-        self._columns = {name: _values(batch, name) for name in used_columns(order)}
+        self._columns = {name: cells(batch, name) for name in used_columns(order)}
 
     def request(self, row: int) -> EngineRequest:
         """Return the request of row number ``row`` of the batch.
@@ -200,15 +195,6 @@ def _message(item: object, place: int, column: str) -> dict[str, Json]:
     return message
 
 
-def _without_nulls(value: Json) -> Json:
-    # Arrow fills a struct with the keys of all its siblings, as nulls.
-    if isinstance(value, dict):
-        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
-
-
 def _text(value: object, column: str) -> str:
     if isinstance(value, str):
         return value
@@ -245,50 +231,6 @@ def used_columns(order: WorkOrder) -> tuple[str, ...]:
         *(() if template is None else template_fields(template)),
     }
     return tuple(name for name in names if name is not None)
-
-
-def _values(batch: pa.RecordBatch, name: str) -> list[Json]:
-    index = batch.schema.get_field_index(name)
-    field = batch.schema.field(index)
-    column = batch.column(index)
-    kind = _in_microseconds(column.type)
-    if kind != column.type:
-        column = column.cast(kind, safe=False)
-    try:
-        return _plain(column, field)
-    except _UNREADABLE:  # at least one value: find out which, the others are fine
-        return [
-            _plain_or_error(column.slice(row, 1), field) for row in range(len(column))
-        ]
-
-
-def _plain(column: Array, field: Field) -> list[Json]:
-    values: list[Json] = column.to_pylist()
-    if is_json(field):
-        return [None if text is None else json.loads(text) for text in values]
-    if pa.types.is_nested(column.type):
-        return [_without_nulls(value) for value in values]
-    return values
-
-
-def _plain_or_error(column: Array, field: Field) -> Json | RowError:
-    try:
-        return _plain(column, field)[0]
-    except _UNREADABLE as error:
-        return RowError(
-            RowFault.UNREADABLE,
-            f"column {field.name!r} holds a value that Python cannot read "
-            f"({type(error).__name__})",
-        )
-
-
-def _in_microseconds(kind: ArrowType) -> ArrowType:
-    """Return a type whose times Python can say; it knows no nanoseconds."""
-    if getattr(kind, "unit", None) != "ns":
-        return rebuilt(kind, _in_microseconds)
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz)
-    return pa.time64("us") if pa.types.is_time64(kind) else pa.duration("us")
 
 
 def _kind(value: object) -> str:
