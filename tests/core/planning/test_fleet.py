@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ml_toolkit_core.errors import RequestError
@@ -106,6 +106,7 @@ def test_is_the_brute_force_optimum_on_small_pools(
     st.integers(1, 5),
     st.tuples(*[st.integers(0, 8)] * 4),
 )
+@example(vram=[18, 25], n_layers=3, layer_bytes=1, other=(8, 0, 0, 8))
 @settings(max_examples=300, deadline=None)
 def test_stages_are_the_brute_force_optimum_on_small_pools(
     vram: list[int], n_layers: int, layer_bytes: int, other: tuple[int, int, int, int]
