@@ -1,5 +1,6 @@
 """JSON Lines in: what is refused, which types columns get, and what is read."""
 
+import decimal
 import gzip
 import json
 from pathlib import Path
@@ -10,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.tables.jsonlines import parse_with_texts
+from ml_toolkit_core.tables.jsonlines import parse_strictly, parse_with_texts
 from ml_toolkit_core.tables.jsontext import json_lines
-from ml_toolkit_core.tables.kinds import is_json
+from ml_toolkit_core.tables.kinds import Kinds, is_json
 from ml_toolkit_core.tables.pin import pin_table
 from ml_toolkit_core.tables.source import open_source
 from ml_toolkit_core.values import TableFormat, TableLocation
@@ -46,6 +47,12 @@ def columns_of(tmp_path, *lines):
         (["9007199254740993", "2.5"], "json"),
         (["9223372036854775808"], "json"),
         (["1e999"], "json"),
+        (["0.5", "1e2", "1.50", "-0.0", "5e-324", "0.30000000000000004"], "double"),
+        (["0.5", "12345678901234567890.123456789"], "json"),
+        (["0.1000000000000000055511151231257827"], "json"),
+        (["1e-999"], "json"),
+        (["1e-99999999999999999999"], "json"),
+        (["[0.5, 3.14159265358979323846]"], "json"),
         (['"2024-01-05T10:00:00Z"'], "string"),
         (["null", "null"], "string"),
         (["[]", "null"], "list<item: string>"),
@@ -180,6 +187,46 @@ def test_notes_a_mixed_column_with_the_first_line_of_each_kind(tmp_path):
         "'a' holds whole numbers (first on line 2) and text (first on line 3)" in note
     )
     assert "error rows" in note
+
+
+def test_keeps_all_digits_of_a_number_and_says_so(kit, tmp_path):
+    digits = "12345678901234567890.123456789"
+    path = tmp_path / "in.jsonl"
+    path.write_text(f'{{"prompt": "p", "x": 0.5}}\n{{"prompt": "q", "x": {digits}}}\n')
+    run = kit.run_of("jsonl", tmp_path, fails=frozenset({"q"}))
+
+    _, pinned = pin(path)
+    listed = Path(run.to_end()).read_text()
+
+    (note,) = pinned.notes
+    assert "numbers of more digits than 64 bits keep (first on line 2)" in note
+    part = (tmp_path / "out" / "part-000000.jsonl").read_text()
+    assert f'"x": {digits},' in part
+    assert f'"x": {digits},' in listed
+
+
+@given(
+    st.from_regex(
+        r"-?(0|[1-9][0-9]{0,25})\.[0-9]{1,25}([eE][+-]?[0-9]{1,3})?", fullmatch=True
+    )
+)
+def test_reads_any_number_as_one_of_the_same_value(text):
+    kind = Kinds()
+    kind.see(parse_strictly(f'{{"x": {text}}}'.encode())["x"], "line 1")
+
+    if kind.arrow_type is not None:
+        written = json.dumps(json.loads(text))
+        assert decimal.Decimal(written) == decimal.Decimal(text)
+    elif json.loads(text) not in (float("inf"), -float("inf")):
+        assert decimal.Decimal(repr(float(text))) != decimal.Decimal(text)
+
+
+def test_says_of_a_line_that_is_a_long_number_what_it_is(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text("0.1234567890123456789\n")
+
+    with pytest.raises(RequestError, match="line 1 is a number, not an object"):
+        pin(path)
 
 
 def test_replaces_half_a_surrogate_pair_and_says_so_for_that_row(tmp_path):

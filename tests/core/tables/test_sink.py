@@ -351,6 +351,39 @@ def test_refuses_outputs_that_are_not_written_and_says_which_are(name):
         output_format(location(f"/nowhere/{name}"))
 
 
+@pytest.mark.parametrize("char", ["\t", "\n", "\r", "\x7f", "\\", "%41"])
+@pytest.mark.parametrize("where", ["{}/out", "a{}b/out", "out{}"])
+def test_refuses_a_delta_output_whose_path_the_library_misreads(tmp_path, char, where):
+    uri = str(tmp_path / where.format(char))
+
+    with pytest.raises(RequestError, match=r"^output_table=.*in a path for what it is"):
+        output_format(location(uri))
+
+    assert output_format(location(uri, TableFormat.JSONL)) == "jsonl"
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [None, *TableFormat])
+@pytest.mark.parametrize("name", ["x" * 216, "ü" * 108, "x" * 256 + "/x", "x/" * 1800])
+def test_refuses_an_output_whose_name_is_too_long(tmp_path, kind, name):
+    with pytest.raises(RequestError, match=r"^output_table='.*its name is too long"):
+        output_format(location(tmp_path / name, kind))
+
+
+@all_kinds
+def test_writes_to_the_longest_name(kit, run, kind):
+    one = run(kind, fails=frozenset({"p3"}))
+    suffix = Path(one.output).suffix
+    one.output = str(Path(one.output).with_name("x" * (215 - len(suffix)) + suffix))
+
+    listed = one.to_end()
+
+    assert [row["id"] for row in kit.read_output(one)] == list(range(7))
+    assert [row["id"] for row in kit.read_list(one.format, listed)] == [3]
+    FailedList.of(LocalStore(), one.order()).clear()
+    assert not Path(listed).exists()
+
+
 @pytest.mark.parametrize(
     ("name", "given_format", "expected"),
     [
@@ -528,14 +561,12 @@ def test_removes_its_list_when_no_row_fails_any_more(run, tmp_path):
 def test_forgets_the_list_that_it_removed(run, kind):
     one = run(kind, fails=frozenset({"p3"}))
     place = Path(one.to_end())
-    order = attrs.evolve(
-        one.order(), output=location(one.output, TableFormat(one.format))
-    )
-    FailedList.of(LocalStore(), order).clear()
+    listed = FailedList.of(LocalStore(), one.order())
+    listed.clear()
     removed = not place.exists()
     place.write_text("theirs")
 
-    FailedList.of(LocalStore(), order).clear()
+    listed.clear()
 
     assert removed
     assert place.read_text() == "theirs"

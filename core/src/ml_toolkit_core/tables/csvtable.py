@@ -71,7 +71,7 @@ class CsvSource:
                 try:
                     yield from self._rows(number, text, dialect, wanted)
                 except (RecordFault, UnicodeDecodeError) as error:
-                    raise self.files.changed(number) from error
+                    raise self.files.changed(number, error) from None
 
     def _rows(
         self,

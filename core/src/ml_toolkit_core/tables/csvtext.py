@@ -64,7 +64,8 @@ class Dialect:
         try:
             yield text
         finally:
-            text.detach()
+            with contextlib.suppress(ValueError):  # the file is closed already
+                text.detach()
 
 
 class RecordFault(Exception):

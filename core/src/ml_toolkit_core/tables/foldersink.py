@@ -215,11 +215,11 @@ class FolderSink:
         try:
             with self.store.open(uri) as handle:
                 return self.format.tally(handle)
-        except NOT_AS_WRITTEN as error:
+        except NOT_AS_WRITTEN as error:  # whose text may quote a row
             raise RequestError(
-                f"{uri!r} is not as run_id={self.order.run_id!r} wrote it; "
-                "remove it to have its rows answered again"
-            ) from error
+                f"{uri!r} is not as run_id={self.order.run_id!r} wrote it "
+                f"({type(error).__name__}); remove it to have its rows answered again"
+            ) from None
 
     def _part_path(self, split: int) -> str:
         """Return a name whose place among the others is that of the split."""

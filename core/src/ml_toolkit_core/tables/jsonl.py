@@ -31,6 +31,8 @@ from ml_toolkit_core.wire import Json
 _LISTED: Final = 20
 #: First lines of a file that is one indented JSON document.
 _DOCUMENT_STARTS: Final = {b"[", b"{", b"[{"}
+#: What a line that is not as it was checked makes its reader raise.
+_NOT_AS_CHECKED: Final = (LineFault, ValueError, OverflowError, pa.ArrowException)
 
 
 @define
@@ -151,8 +153,8 @@ class JsonlSource:
                         raise self.files.changed(number)
                     try:
                         found = _split_rows(split, [line for _, line in taken], schema)
-                    except (LineFault, ValueError, pa.ArrowException) as error:
-                        raise self.files.changed(number) from error
+                    except _NOT_AS_CHECKED as error:
+                        raise self.files.changed(number, error) from None
                     self.files.check(number)
                     yield evolve(found, batch=self.files.whole(number, found.batch))
 

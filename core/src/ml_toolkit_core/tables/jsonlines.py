@@ -1,11 +1,14 @@
 """JSON Lines as text: lines, the objects in them, and what is wrong with a line."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
 from typing import Any, BinaryIO, Final
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.tables.kinds import Rounded
 from ml_toolkit_core.wire import Json
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -25,6 +28,7 @@ _KINDS: Final = {
     str: "a string",
     int: "a number",
     float: "a number",
+    Rounded: "a number",
     bool: "true or false",
     type(None): "null",
 }
@@ -184,5 +188,20 @@ def _constant(word: str) -> Json:
     raise LineFault(f"holds {word}, which is not JSON (write null or text)")
 
 
-_STRICT: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+def _float(text: str) -> float:
+    """Parse a number; one that would lose digits on its way out again is marked."""
+    value = float(text)
+    written = repr(value)
+    if written == text or math.isinf(value):
+        return value
+    try:
+        is_kept = Decimal(written) == Decimal(text)
+    except InvalidOperation:  # an exponent beyond those of decimals
+        is_kept = False
+    return value if is_kept else Rounded(value)
+
+
+_STRICT: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_constant, parse_float=_float
+)
 _PLAIN: Final[Any] = json.JSONDecoder()

@@ -18,6 +18,7 @@ from ml_toolkit_core.tables.arrowtypes import (
     rebuilt,
 )
 from ml_toolkit_core.tables.kinds import is_json
+from ml_toolkit_core.tables.moments import moment
 
 #: Turns a value, as ``to_pylist`` gives it, into JSON text.
 Encoder: TypeAlias = Callable[[Any], str]
@@ -36,7 +37,8 @@ def json_lines(rows: pa.Table) -> Iterator[bytes]:
     """Yield a line of JSON for each row.
 
     A column of JSON text gives the JSON it holds. Decimals and times are exact text
-    (ISO 8601; an instant is in UTC, with ``Z``), binary values are base64, maps are
+    (ISO 8601; an instant is in UTC, with ``Z``; a year beyond 9999 or before 0 has a
+    sign, as in ``+10183-09-21``), binary values are base64, maps are
     lists of ``{"key": ..., "value": ...}``, and numbers that JSON does not have are
     the words ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``.
     """
@@ -65,6 +67,9 @@ def _encoder(kind: ArrowType) -> Encoder | None:
     for is_kind, encode in _SCALARS:
         if is_kind(kind):
             return encode
+    if _is_moment(kind):
+        zone = "Z" if _is_instant(kind) else ""
+        return lambda text: f'"{moment(text, kind)}{zone}"'
     if types.is_dictionary(kind):
         return _encoder(kind.value_type)
     if types.is_map(kind):
@@ -80,6 +85,10 @@ def _number(value: float) -> str:
     return '"NaN"' if math.isnan(value) else f'"{"-" * (value < 0)}Infinity"'
 
 
+def _is_moment(kind: ArrowType) -> bool:
+    return types.is_date(kind) or types.is_timestamp(kind)
+
+
 def _is_instant(kind: ArrowType) -> bool:
     return types.is_timestamp(kind) and kind.tz is not None
 
@@ -91,9 +100,6 @@ _SCALARS: Final[tuple[tuple[Callable[[ArrowType], bool], Encoder], ...]] = (
     (types.is_null, dumps),
     (types.is_floating, _number),
     (types.is_decimal, lambda value: f'"{value:f}"'),
-    (types.is_date, lambda value: f'"{value.isoformat()}"'),
-    (_is_instant, lambda text: f'"{text.replace(" ", "T")}Z"'),
-    (types.is_timestamp, lambda text: f'"{text.replace(" ", "T")}"'),
     (types.is_time, lambda text: f'"{text}"'),
     (is_bytes, lambda value: f'"{base64.b64encode(value).decode()}"'),
 )
@@ -144,7 +150,10 @@ def _refuse(value: object) -> str:
 
 
 def _python_values(array: Array) -> list[Any]:
-    """Return Python values, times as text: Python's own have no nanoseconds."""
+    """Return Python values, times as text: Python's own have no nanoseconds.
+
+    Python's dates end at the year 9999.
+    """
     for form in (_without_zone, _times_as_text):
         kind = form(array.type)
         if kind != array.type:
@@ -160,6 +169,6 @@ def _without_zone(kind: ArrowType) -> ArrowType:
 
 
 def _times_as_text(kind: ArrowType) -> ArrowType:
-    if types.is_timestamp(kind) or types.is_time(kind):
+    if _is_moment(kind) or types.is_time(kind):
         return pa.string()
     return rebuilt(kind, _times_as_text)

@@ -16,6 +16,10 @@ _INT64: Final = range(-(2**63), 2**63)
 _EXACT: Final = range(-(2**53), 2**53 + 1)
 
 
+class Rounded(float):
+    """A number whose text has digits that no float64 keeps."""
+
+
 class Kind(enum.StrEnum):
     """What a JSON value is, in the words of a message."""
 
@@ -24,6 +28,7 @@ class Kind(enum.StrEnum):
     INT = "whole numbers"
     FLOAT = "fractions"
     HUGE = "numbers beyond 64 bits"
+    LONG = "numbers of more digits than 64 bits keep"
     TEXT = "text"
     LIST = "lists"
     OBJECT = "objects"
@@ -34,6 +39,7 @@ _KINDS: Final = {
     bool: Kind.BOOL,
     int: Kind.INT,
     float: Kind.FLOAT,
+    Rounded: Kind.LONG,
     str: Kind.TEXT,
     list: Kind.LIST,
     dict: Kind.OBJECT,
@@ -47,6 +53,8 @@ _SCALARS: Final[dict[Kind, ArrowType]] = {
 #: One value of such a kind tells as much as many.
 _ALL_ALIKE: Final = {Kind.NULL, Kind.BOOL, Kind.TEXT, Kind.OBJECT}
 _NUMBERS: Final = {Kind.INT, Kind.FLOAT}
+#: Numbers that only JSON holds.
+_JSON_NUMBERS: Final = {Kind.HUGE, Kind.LONG}
 
 
 @define
@@ -99,7 +107,9 @@ class Kinds:
     def is_mixed(self) -> bool:
         """Whether values of one row and another cannot be compared."""
         kinds = self.first.keys() - {Kind.NULL}
-        return self.arrow_type is None and (len(kinds) > 1 or Kind.HUGE in kinds)
+        return self.arrow_type is None and (
+            len(kinds) > 1 or not kinds.isdisjoint(_JSON_NUMBERS)
+        )
 
     def field(self, name: str) -> Field:
         """Return the Arrow field of a column of these kinds."""

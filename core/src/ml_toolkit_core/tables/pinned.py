@@ -108,9 +108,13 @@ class PinnedFiles:
                 yield handle
         except (pa.ArrowException, OSError, *DAMAGED) as error:
             self.check(number)
+            # Arrow's own texts quote values.
+            why = (
+                type(error).__name__ if isinstance(error, pa.ArrowException) else error
+            )
             raise RequestError(
-                f"{self.location.name!r}: {uri!r} cannot be read to its end: {error}"
-            ) from error
+                f"{self.location.name!r}: {uri!r} cannot be read to its end: {why}"
+            ) from None
 
     def check(self, number: int) -> None:
         """Look whether a file is still what was pinned, after each read from it.
@@ -123,11 +127,19 @@ class PinnedFiles:
         if found is None or (found.bytes, found.etag) != (pinned.bytes, pinned.etag):
             raise self.changed(number)
 
-    def changed(self, number: int) -> RequestError:
-        """Return the error to raise when a file is not what was pinned."""
+    def changed(self, number: int, error: Exception | None = None) -> RequestError:
+        """Return the error to raise when a file is not what was pinned.
+
+        Args:
+            number: The file.
+            error: What reading it raised. Its type alone is told, and it is not the
+                cause: its text may quote a row.
+        """
+        why = f" ({type(error).__name__})" if error is not None else ""
         path = self.pin.files[number].path
         return RequestError(
             f"{self.location.name!r}: {f'its file {path!r}' if path else 'the file'} "
-            "has changed since the run was planned; rows that are answered already "
-            "would not match the rest. Put the old file back, or start a new run"
+            f"has changed since the run was planned{why}; rows that are answered "
+            "already would not match the rest. Put the old file back, or start a new "
+            "run"
         )

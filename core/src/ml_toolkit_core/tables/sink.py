@@ -13,6 +13,7 @@ from ml_toolkit_core.tables.deltaswap import DeltaSwapSink
 from ml_toolkit_core.tables.foldersink import FolderSink
 from ml_toolkit_core.tables.layout import FILE_SUFFIXES, is_aside
 from ml_toolkit_core.tables.parts import Sink
+from ml_toolkit_core.tables.places import check_delta_path, check_name
 from ml_toolkit_core.tables.store import Store, join
 from ml_toolkit_core.tables.stores import store_for
 from ml_toolkit_core.values import TableFormat, TableLocation, WriteMode
@@ -35,8 +36,15 @@ def output_format(
     ending: ``x.jsonl`` is one file, called exactly so. All else is a Delta table.
 
     Raises:
-        RequestError: When such an output is not built yet.
+        RequestError: When such an output is not built yet, or cannot have its name.
     """
+    check_name(location)
+    kind = _format_of(location, store)
+    check_delta_path(location, kind)
+    return kind
+
+
+def _format_of(location: TableLocation, store: Store | None) -> TableFormat:
     name = location.name
     store = store or store_for(location.uri)
     if location.format is not None:
