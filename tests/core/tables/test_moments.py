@@ -74,3 +74,18 @@ def test_answers_rows_that_have_dates_beyond_those_of_python(kit, tmp_path, kind
     assert days_of(listed["d"]) == days
     assert listed["l"] == [listed["d"]]
     assert listed["m"] == [{"key": listed["d"], "value": listed["d"]}]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "parquet file"])
+@pytest.mark.parametrize(("unit", "count"), [("ns", 1234567), ("s", 2**62)])
+def test_lists_a_failed_row_with_any_duration(kit, tmp_path, kind, unit, count):
+    far = pa.array([count], pa.int64()).view(pa.duration(unit))
+    nested = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), far)
+    rows = pa.table({"prompt": ["p"], "d": far, "l": nested})
+    pq.write_table(rows, tmp_path / "in.parquet")
+    run = kit.run_of(kind, tmp_path, fails=frozenset({"p"}))
+    run.source = str(tmp_path / "in.parquet")
+
+    (listed,) = kit.read_jsonl(run.to_end())
+
+    assert (listed["d"], listed["l"]) == (count, [count])

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from attrs import frozen
 from pyarrow import types
 
-from ml_toolkit_core.tables.arrowtypes import ArrowType, is_text
+from ml_toolkit_core.tables.arrowtypes import ArrowType, is_text, rebuilt
 from ml_toolkit_core.tables.columns import with_types
 from ml_toolkit_core.tables.csvtext import Cell, Dialect, csv_line, records
 from ml_toolkit_core.tables.jsonlines import lines, parse_with_texts
@@ -168,15 +168,20 @@ class ParquetFormat:
         return _tally(row for batch in columns for row in zip(*batch, strict=True))
 
     def failed(self, handle: BinaryIO) -> Iterator[RowTexts]:
-        """Give every value its JSON form, or its text when it has none."""
+        """Give every value its JSON form, durations as counts, or else its text."""
         for batch in pq.ParquetFile(handle).iter_batches():
             rows = pa.Table.from_batches([batch.filter(pc.is_valid(batch["error"]))])
             for number, column in enumerate(rows.schema):
-                if not has_json_form(column.type):
-                    values = rows.column(number).to_pylist()
+                if has_json_form(column.type):
+                    continue
+                found = rows.column(number)
+                if has_json_form(kind := _counts(column.type)):
+                    found = found.cast(kind)
+                else:
+                    values = found.to_pylist()
                     written = [None if v is None else str(v) for v in values]
-                    text = pa.array(written, pa.string())
-                    rows = rows.set_column(number, column.name, text)
+                    found = pa.chunked_array([pa.array(written, pa.string())])
+                rows = rows.set_column(number, column.name, found)
             for columns in json_columns(rows):
                 for texts in zip(*columns, strict=True):
                     yield dict(zip(rows.column_names, texts, strict=True))
@@ -225,6 +230,11 @@ _FORMATS: Final[Mapping[TableFormat, Callable[..., PartFormat]]] = {
     TableFormat.CSV: CsvFormat,
     TableFormat.PARQUET: ParquetFormat,
 }
+
+
+def _counts(kind: ArrowType) -> ArrowType:
+    """Return a type with whole numbers in place of durations."""
+    return pa.int64() if types.is_duration(kind) else rebuilt(kind, _counts)
 
 
 def _csv_rows(rows: pa.Table) -> Iterator[list[Cell]]:
