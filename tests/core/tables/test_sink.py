@@ -359,6 +359,10 @@ def test_refuses_a_delta_output_whose_path_the_library_misreads(tmp_path, char, 
     with pytest.raises(RequestError, match=r"^output_table=.*in a path for what it is"):
         output_format(location(uri))
 
+    with pytest.raises(RequestError, match="in a path for what it is"):
+        output_format(
+            TableLocation(name="o", uri=f"s3://b/{char}/out", format=TableFormat.DELTA)
+        )
     assert output_format(location(uri, TableFormat.JSONL)) == "jsonl"
     assert not any(tmp_path.iterdir())
 

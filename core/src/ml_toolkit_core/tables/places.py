@@ -46,7 +46,7 @@ def check_delta_path(location: TableLocation, kind: TableFormat) -> None:
         RequestError: When there are some.
     """
     found = _NOT_FOR_DELTA.search(location.uri)
-    if kind is TableFormat.DELTA and found and "://" not in location.uri:
+    if kind is TableFormat.DELTA and found:
         raise RequestError(
             f"output_table={location.name!r}: the Delta library does not take "
             f"{found[0]!r} in a path for what it is; rename the folder, or pass "
