@@ -35,12 +35,11 @@ def test_a_killed_run_goes_on_and_every_country_is_answered_once(
     ml_toolkit(*call, "--no-wait")
     job = attach("local://countries")
     record = home / "runs/countries/attempt-0001/worker.json"
-    worker = json.loads(record.read_text())["pid"]
 
     def kill_once_published(status):
         seen = status.progress
         if status.state is JobState.RUNNING and seen is not None and seen.published:
-            os.kill(worker, signal.SIGKILL)
+            os.kill(json.loads(record.read_text())["pid"], signal.SIGKILL)
 
     with pytest.raises(JobError, match="ended without a word"):
         job.wait(progress=kill_once_published)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from ml_toolkit_anyscale.executor import check
+from ml_toolkit_anyscale.executor.checks import check
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.values import ModelKind, ModelLocation, Prompts
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import subprocess
+import sys
 import threading
 import urllib.request
 import uuid
@@ -9,7 +11,6 @@ import uuid
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from moto.server import ThreadedMotoServer
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.objectstore import ObjectStore
@@ -21,14 +22,30 @@ from ml_toolkit_core.values import TableFormat, TableLocation, WriteMode
 NEW = list(range(7))
 
 
+#: In a process of its own: its web framework leaves objects in a process that break
+#: vLLM's look at all modules, and pytest runs both.
+SERVE = """
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+host, port = server.get_host_and_port()
+print(f"http://{host}:{port}", flush=True)
+input()
+server.stop()
+"""
+
+
 @pytest.fixture(scope="module")
 def server():
     """Start a server on a free port; yield its address."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        yield process.stdout.readline().strip()
+        process.communicate("\n")
 
 
 @pytest.fixture
