@@ -25,6 +25,7 @@ NEW = list(range(7))
 #: In a process of its own: its web framework leaves objects in a process that break
 #: vLLM's look at all modules, and pytest runs both.
 SERVE = """
+from moto.server import ThreadedMotoServer
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
 server.start()
 host, port = server.get_host_and_port()
