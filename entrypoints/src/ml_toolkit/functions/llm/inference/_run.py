@@ -1,18 +1,18 @@
 """The one call."""
 
 import inspect
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, overload
 
+from ml_toolkit.functions.llm.inference import _arguments
 from ml_toolkit.functions.llm.inference._progress import ProgressOption, follow
 from ml_toolkit_core import dispatch
 from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.plan import InferencePlan
-from ml_toolkit_core.values import InferenceRequest, JobHandle, Prompts, WriteMode
+from ml_toolkit_core.values import InferenceRequest, JobHandle, Prompts
 
 _BACKENDS: Final = Backends()
 
@@ -178,9 +178,9 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     options = {k: str(v) for k, v in given.items() if v is not None} | backend_options
     try:
         request = InferenceRequest(
-            input_table=_texts(input_table),
-            model=_place(model),
-            output_table=_place(output_table),
+            input_table=_arguments.texts(input_table),
+            model=_arguments.place(model),
+            output_table=_arguments.place(output_table),
             compute_type=compute_type,
             gpu_type=gpu_type,
             num_gpus=num_gpus,
@@ -200,7 +200,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             read_options=read_options or {},
             output_column=output_column,
             limit=limit,
-            write_mode=_write_mode(write_mode),
+            write_mode=_arguments.write_mode(write_mode),
             run_id=run_id,
             replicas=replicas,
             engine_timeout_s=engine_timeout_s,
@@ -208,7 +208,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         )
     except (TypeError, ValueError) as error:
         raise RequestError(str(error.args[0])) from error
-    _check_waiting(timeout_s, unreachable_after_s, progress)
+    _arguments.check_waiting(timeout_s, unreachable_after_s, progress)
     arguments = inspect.signature(run_inference).parameters
     plan = dispatch.prepare(request, _BACKENDS, arguments=arguments)
     if dry_run:
@@ -262,38 +262,3 @@ def register_backend(name: str, plugin: object) -> None:
         PluginError: It does not keep the contract.
     """
     _BACKENDS.register(name, plugin)
-
-
-def _texts(given: object) -> str | tuple[str, ...]:
-    """Return paths as text, whatever kind of path they are."""
-    if isinstance(given, (list, tuple)):
-        return tuple(str(item) for item in given)
-    return str(given)
-
-
-def _check_waiting(
-    timeout_s: float | None, unreachable_after_s: float, progress: object
-) -> None:
-    """Refuse before anything runs what would only be found out while waiting."""
-    seconds = {"timeout_s": timeout_s or 0, "unreachable_after_s": unreachable_after_s}
-    for name, value in seconds.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not value >= 0:  # NaN is not
-            raise RequestError(f"{name}={value!r} must be a number of seconds, from 0")
-    if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise RequestError(
-            f"progress={progress!r} must be None, True, False or a function"
-        )
-
-
-def _place(given: Any) -> Any:
-    """Return a path as text; what is none is refused where it is checked."""
-    return os.fspath(given) if isinstance(given, os.PathLike) else given
-
-
-def _write_mode(given: str) -> WriteMode:
-    try:
-        return WriteMode(given)
-    except ValueError:
-        modes = ", ".join(repr(mode.value) for mode in WriteMode)
-        raise RequestError(f"write_mode={given!r} must be one of {modes}") from None

@@ -1,0 +1,42 @@
+"""The caller's arguments, brought to the one form that a request takes."""
+
+import os
+from typing import Any
+
+from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.values import WriteMode
+
+
+def texts(given: object) -> str | tuple[str, ...]:
+    """Return paths as text, whatever kind of path they are."""
+    if isinstance(given, (list, tuple)):
+        return tuple(str(item) for item in given)
+    return str(given)
+
+
+def check_waiting(
+    timeout_s: float | None, unreachable_after_s: float, progress: object
+) -> None:
+    """Refuse before anything runs what would only be found out while waiting."""
+    seconds = {"timeout_s": timeout_s or 0, "unreachable_after_s": unreachable_after_s}
+    for name, value in seconds.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not value >= 0:  # NaN is not
+            raise RequestError(f"{name}={value!r} must be a number of seconds, from 0")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise RequestError(
+            f"progress={progress!r} must be None, True, False or a function"
+        )
+
+
+def place(given: Any) -> Any:
+    """Return a path as text; what is none is refused where it is checked."""
+    return os.fspath(given) if isinstance(given, os.PathLike) else given
+
+
+def write_mode(given: str) -> WriteMode:
+    try:
+        return WriteMode(given)
+    except ValueError:
+        modes = ", ".join(repr(mode.value) for mode in WriteMode)
+        raise RequestError(f"write_mode={given!r} must be one of {modes}") from None
