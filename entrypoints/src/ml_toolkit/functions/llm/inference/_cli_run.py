@@ -7,7 +7,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from ml_toolkit.functions.llm.inference import _run
-from ml_toolkit.functions.llm.inference._cli_jobs import AsJson, finish, option
+from ml_toolkit.functions.llm.inference._arguments import check_start
+from ml_toolkit.functions.llm.inference._cli_jobs import (
+    START_TIMEOUT,
+    AsJson,
+    finish,
+    option,
+)
 from ml_toolkit_core.dispatch import fresh_run_id
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.wire import Json
@@ -56,6 +62,7 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
         str | None, option("The same again goes on with that run.")
     ] = None,
     replicas: Annotated[str, option("throughput, depth or a number.")] = "throughput",
+    start_timeout_s: Annotated[float | None, START_TIMEOUT] = None,
     engine_timeout_s: Annotated[
         float, option("Silence after which an engine hangs.")
     ] = 600,
@@ -75,6 +82,7 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     as_json: AsJson = False,
 ) -> None:
     """Ask the model once for every row, and publish the answers."""
+    check_start(start_timeout_s, wait=wait)
     arguments: dict[str, Any] = {
         key: value for key, value in locals().items() if key not in _OURS
     }
@@ -106,13 +114,14 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
         answer,
         as_json=as_json,
         timeout_s=timeout_s,
+        start_timeout_s=start_timeout_s,
         unreachable_after_s=unreachable_after_s,
         progress=progress,
     )
 
 
 #: Options of ``run`` that are not passed on as they are.
-_OURS = {"option_", "dry_run", "wait", "progress", "as_json"}
+_OURS = {"option_", "dry_run", "wait", "progress", "as_json", "start_timeout_s"}
 
 
 @requests.command("plan", help="Print what run would do with the same arguments.")

@@ -54,6 +54,7 @@ def run_inference(
     write_mode: str = ...,
     run_id: str | None = ...,
     replicas: str | int = ...,
+    start_timeout_s: float | None = ...,
     engine_timeout_s: float = ...,
     unreachable_after_s: float = ...,
     timeout_s: float | None = ...,
@@ -92,6 +93,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     write_mode: str = "error",
     run_id: str | None = None,
     replicas: str | int = "throughput",
+    start_timeout_s: float | None = None,
     engine_timeout_s: float = 600.0,
     unreachable_after_s: float = 1800.0,
     timeout_s: float | None = None,
@@ -143,6 +145,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             rows that are not published yet.
         replicas: ``throughput``, as many copies of the model as is best for it;
             ``depth``, one over all the GPUs; or that many.
+        start_timeout_s: Seconds that the job may wait for its machines; then it is
+            cancelled.
         engine_timeout_s: Seconds without a sign of life after which an engine counts
             as hung.
         unreachable_after_s: Seconds that a silent platform is ridden out.
@@ -166,6 +170,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         PluginError: A plugin breaks its contract; nothing was started.
         JobError: The job failed; what was published stays, and the error says how to
             go on.
+        StartTimeout: ``start_timeout_s`` went by; the job was cancelled.
         StillRunning: ``timeout_s`` went by; the job goes on.
         SubmitUnknown: Nobody knows whether the job exists; the error says how to
             find out.
@@ -209,6 +214,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     except (TypeError, ValueError) as error:
         raise RequestError(str(error.args[0])) from error
     _arguments.check_waiting(timeout_s, unreachable_after_s, progress)
+    _arguments.check_start(start_timeout_s, wait=wait)
     arguments = inspect.signature(run_inference).parameters
     plan = dispatch.prepare(request, _BACKENDS, arguments=arguments)
     if dry_run:
@@ -223,6 +229,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     return follow(
         job,
         timeout_s=timeout_s,
+        start_timeout_s=start_timeout_s,
         unreachable_after_s=unreachable_after_s,
         progress=progress,
     )
