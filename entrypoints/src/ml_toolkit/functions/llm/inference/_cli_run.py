@@ -61,6 +61,9 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     run_id: Annotated[
         str | None, option("The same again goes on with that run.")
     ] = None,
+    credentials: Annotated[
+        list[str] | None, option("Where the workers' are: s3=identity, s3=env:NAME.")
+    ] = None,
     replicas: Annotated[str, option("throughput, depth or a number.")] = "throughput",
     start_timeout_s: Annotated[float | None, START_TIMEOUT] = None,
     engine_timeout_s: Annotated[
@@ -90,6 +93,7 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
         "sampling_params": _json(sampling_params, "--sampling-params"),
         "engine_kwargs": _json(engine_kwargs, "--engine-kwargs"),
         "read_options": _json(read_options, "--read-options"),
+        "credentials": dict(each.partition("=")[::2] for each in credentials or []),
         **_pairs(option_ or []),
     }
     if dry_run:

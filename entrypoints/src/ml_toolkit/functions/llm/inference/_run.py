@@ -53,6 +53,7 @@ def run_inference(
     limit: int | None = ...,
     write_mode: str = ...,
     run_id: str | None = ...,
+    credentials: Mapping[str, str] | None = ...,
     replicas: str | int = ...,
     start_timeout_s: float | None = ...,
     engine_timeout_s: float = ...,
@@ -92,6 +93,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     limit: int | None = None,
     write_mode: str = "error",
     run_id: str | None = None,
+    credentials: Mapping[str, str] | None = None,
     replicas: str | int = "throughput",
     start_timeout_s: float | None = None,
     engine_timeout_s: float = 600.0,
@@ -143,6 +145,9 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             one last step. ``append``: add them; the columns must be the same.
         run_id: A name for the run. The same call with the same name asks only for
             rows that are not published yet.
+        credentials: Where the machines of the run find theirs: ``{"s3": "identity"}``
+            for the role of a machine, ``{"s3": "env:TEAM_AWS"}`` for its variables
+            ``TEAM_AWS_ACCESS_KEY_ID`` and so on. Never the credentials themselves.
         replicas: ``throughput``, as many copies of the model as is best for it;
             ``depth``, one over all the GPUs; or that many.
         start_timeout_s: Seconds that the job may wait for its machines; then it is
@@ -207,6 +212,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             limit=limit,
             write_mode=_arguments.write_mode(write_mode),
             run_id=run_id,
+            credentials={} if credentials is None else credentials,
             replicas=replicas,
             engine_timeout_s=engine_timeout_s,
             backend_options=options,
