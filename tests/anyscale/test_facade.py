@@ -62,6 +62,7 @@ def test_a_version_that_anyscale_has_not_is_refused_by_anyscale(submit, quiet_tw
     [
         ({"job_kind": "Training"}, "anyscale_job_kind='Training' is no kind"),
         ({"wait": True}, "wait=True: submit_anyscale_inference"),
+        ({"start_timeout_s": 9}, "start_timeout_s=9: .*run_inference"),
         ({"dry_run": True}, "dry_run=True: .*run_inference"),
         ({"anyscale_team": "yoda"}, "anyscale_team='yoda': submit_anyscale"),
         ({"anyscale_imageuri": "x"}, "Did you mean 'anyscale_image_uri'"),

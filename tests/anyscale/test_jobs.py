@@ -392,6 +392,25 @@ def test_no_secret_travels_or_is_printed(ask, twin, monkeypatch, caplog, capfd):
     assert (captured.out, captured.err) == ("", "")
 
 
+def test_a_reference_to_credentials_travels_and_they_do_not(
+    ask, quiet_twin, monkeypatch
+):
+    keys = {"TEAM_AWS_ACCESS_KEY_ID": "THEKEY", "TEAM_AWS_SECRET_ACCESS_KEY": "hush"}
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+
+    job = ask(wait=False, credentials={"s3": "env:TEAM_AWS"})
+
+    upload = b"".join(quiet_twin.plane.uploads.values())
+    made = quiet_twin.jobs[0]
+    assert b'"TEAM_AWS"' in upload
+    assert "access    s3 by env:TEAM_AWS" in str(job.plan)
+    sent = json.dumps([made.config, made.tags, made.name]).encode()
+    for value in keys.values():
+        assert value.encode() not in upload
+        assert value.encode() not in sent
+
+
 def test_a_job_from_inside_a_workspace_is_the_same_job(ask, quiet_twin, monkeypatch):
     ask("one", wait=False)
     monkeypatch.setenv("ANYSCALE_EXPERIMENTAL_WORKSPACE_ID", "expwrk_1")

@@ -1,6 +1,9 @@
 """What a job's state is, whatever happens to the requests that ask for it."""
 
 import random
+import subprocess
+import sysconfig
+from pathlib import Path
 
 import pytest
 from emulators.anyscale import Drop, Stall, Status
@@ -8,6 +11,8 @@ from emulators.anyscale import Drop, Stall, Status
 from ml_toolkit.functions.llm.inference import (
     JobState,
     RequestError,
+    StartTimeout,
+    StillRunning,
     Unreachable,
     attach,
 )
@@ -16,6 +21,8 @@ from ml_toolkit_anyscale.states import STATES
 from ml_toolkit_core.values import JobHandle
 
 JOB = "GET /ext/v0/production_jobs/"
+TERMINATE = "POST /ext/v0/production_jobs/.*/terminate"
+TOOL = Path(sysconfig.get_path("scripts")) / "ml-toolkit"
 
 
 @pytest.fixture
@@ -129,6 +136,43 @@ def test_a_token_that_stays_refused_ends_the_wait_and_not_the_job(made, quiet_tw
 
     with pytest.raises(Unreachable, match="does not accept the token.*may go on"):
         job.wait()
+
+
+def test_a_job_that_does_not_start_in_time_is_ended_at_anyscale(made, quiet_twin):
+    job, there = made
+    quiet_twin.plane.move(there, "AWAITING_CLUSTER_START", "no p5.48xlarge to be had")
+
+    with pytest.raises(StartTimeout) as caught:
+        job.wait(start_timeout_s=0.1)
+
+    assert f"anyscale://{there.id} is still STARTING after 0 s" in str(caught.value)
+    assert "no p5.48xlarge to be had. It was cancelled" in str(caught.value)
+    assert there.state == "TERMINATED"
+
+
+def test_a_job_that_anyscale_does_not_end_may_still_run_and_is_said_to(
+    made, quiet_twin
+):
+    job, there = made
+    quiet_twin.faults.plan(Status(403), TERMINATE)
+
+    with pytest.raises(StillRunning, match="may still start.*ml-toolkit cancel"):
+        job.wait(start_timeout_s=0.1)
+
+    assert there.state == "PENDING"
+
+
+def test_the_command_that_waits_ends_a_job_that_does_not_start(made, quiet_twin):
+    _, there = made
+    quiet_twin.plane.move(there, "PENDING", "queue 'base': 3 before it")
+    command = [TOOL, "wait", f"anyscale://{there.id}", "--start-timeout-s", "0.1"]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert f"] anyscale://{there.id} QUEUED: queue 'base': 3 before it" in done.stderr
+    assert "3 before it. It was cancelled" in done.stderr
+    assert there.state == "TERMINATED"
 
 
 def test_a_job_that_nobody_knows_is_said_to_be_so(quiet_twin):

@@ -67,6 +67,8 @@ def test_a_failed_job_ends_with_1(scripted):
         ("--sampling-params", "{"),
         ("--option", "x"),
         ("--no",),
+        ("--start-timeout-s", "9", "--no-wait"),
+        ("--start-timeout-s", "-1"),
     ],
 )
 def test_a_wrong_request_ends_with_2_and_no_traceback(scripted, more):

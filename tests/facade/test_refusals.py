@@ -63,6 +63,11 @@ def call(jsonl, tmp_path, home):
         ({"timeout_s": "abc"}, "timeout_s='abc' must be a number of seconds"),
         ({"timeout_s": -1}, "timeout_s=-1 must be a number of seconds"),
         ({"unreachable_after_s": math.nan}, "unreachable_after_s=nan must be a number"),
+        ({"start_timeout_s": 0}, "start_timeout_s=0 must be .* above 0"),
+        (
+            {"start_timeout_s": 9, "wait": False},
+            "start_timeout_s=9 with wait=False: who waits for the job cancels it",
+        ),
         ({"progress": "yes"}, "progress='yes' must be"),
         ({"model": None}, "model=None must be text"),
         ({"executor": ["x"]}, r"executor=\['x'\] must be text"),

@@ -10,6 +10,7 @@
     │   └── BackendLoadError    a plugin that cannot be imported
     ├── JobError                the job ended without a result
     │   ├── AllRowsFailed       every row failed, and would again
+    │   ├── StartTimeout        it waited for machines too long and was cancelled
     │   ├── ReplicaDied         an engine died or hung (far side)
     │   └── RunFenced           another driver publishes this run (far side)
     ├── StillRunning            the wait ended, the job goes on
@@ -64,6 +65,10 @@ class JobError(ToolkitError):
 
 class AllRowsFailed(JobError):
     """Every row failed; another attempt would end the same."""
+
+
+class StartTimeout(JobError):
+    """The job did not begin to run within ``start_timeout_s`` and was cancelled."""
 
 
 class ReplicaDied(JobError):

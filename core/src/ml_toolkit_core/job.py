@@ -6,7 +6,14 @@ from typing import Final
 
 from attrs import define, evolve, field
 
-from ml_toolkit_core.errors import JobError, RequestError, StillRunning, Unreachable
+from ml_toolkit_core.errors import (
+    JobError,
+    RequestError,
+    StartTimeout,
+    StillRunning,
+    ToolkitError,
+    Unreachable,
+)
 from ml_toolkit_core.hookspecs import BackendHooks
 from ml_toolkit_core.plan import InferencePlan
 from ml_toolkit_core.records import JobRecord
@@ -23,6 +30,8 @@ from ml_toolkit_core.values import (
 #: Seconds between polls: the first ones, and those of a long run.
 _POLL_S: Final = (0.2, 5.0)
 _TAIL_LINES: Final = 15
+#: A job that was cancelled before it ran is seen to its end for so long.
+_CONFIRM_S: Final = 60.0
 
 
 @define
@@ -44,16 +53,17 @@ class InferenceJob:
     def status(self) -> JobStatus:
         """Return where the job stands now, with its progress where it can be read."""
         seen = clamp(self._last, self._hooks.poll(self.handle))
-        self._told = seen if seen.ledger_uri else self._told
+        self._told = seen if seen.run_id or seen.ledger_uri else self._told
         if seen.state is not JobState.UNKNOWN:
             self._last = seen
         ledger = self._ledger()
         return seen if ledger is None else evolve(seen, progress=ledger.progress)
 
-    def wait(
+    def wait(  # noqa: PLR0913  each limit counts something else
         self,
         *,
         timeout_s: float | None = None,
+        start_timeout_s: float | None = None,
         unreachable_after_s: float = 1800,
         progress: Callable[[JobStatus], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -63,6 +73,10 @@ class InferenceJob:
 
         Args:
             timeout_s: Bounds this waiting, not the job.
+            start_timeout_s: Seconds of this waiting in which the job may be
+                ``QUEUED`` or ``STARTING``; then it is cancelled. While it is
+                ``UNKNOWN`` nothing is decided; should it wait still when it is seen
+                again, that time counts too.
             unreachable_after_s: How long a silent platform is ridden out.
             progress: Called with every status that was seen.
             clock: Seconds, never going back.
@@ -70,7 +84,9 @@ class InferenceJob:
 
         Raises:
             JobError: When the job failed or was cancelled.
-            StillRunning: After ``timeout_s``; the job goes on.
+            StartTimeout: After ``start_timeout_s``; the job is cancelled.
+            StillRunning: After ``timeout_s``, the job goes on; or after
+                ``start_timeout_s``, when it could not be cancelled.
             Unreachable: After ``unreachable_after_s``; the job may go on.
         """
         begin = heard = clock()
@@ -91,17 +107,25 @@ class InferenceJob:
                     f"({status.message}). The job may still run; attach to it later",
                     handle=self.handle,
                 )
+            limits = [timeout_s]
+            if status.state.is_waiting and start_timeout_s is not None:
+                if now - begin >= start_timeout_s:
+                    late = f"{now - begin:.0f} s, start_timeout_s={start_timeout_s:g}"
+                    self._end_waiting(late, clock, sleep)
+                    sleep(_POLL_S[0])
+                    continue
+                limits.append(start_timeout_s)
             if timeout_s is not None and now - begin >= timeout_s:
                 raise StillRunning(
-                    f"{self.handle} is {status.state} after timeout_s={timeout_s:g}; "
-                    f"it goes on. Follow it with attach({str(self.handle)!r}), or end "
-                    "it with .cancel()",
+                    f"{self.handle} is {status.state} after timeout_s={timeout_s:g}"
+                    f"{f' ({status.message})' if status.message else ''}; it goes on. "
+                    f"Follow it with attach({str(self.handle)!r}), or end it with "
+                    ".cancel()",
                     handle=self.handle,
                 )
             pause = min(max((now - begin) / 20, _POLL_S[0]), _POLL_S[1])
-            if timeout_s is not None:
-                pause = min(pause, max(0.0, begin + timeout_s - now))
-            sleep(pause)
+            left = [begin + limit - now for limit in limits if limit is not None]
+            sleep(max(0.0, min([pause, *left])))
 
     def cancel(self) -> JobStatus:
         """End the job; rows that are published stay."""
@@ -136,6 +160,43 @@ class InferenceJob:
             )
         return outcome.result
 
+    def _end_waiting(
+        self, late: str, clock: Callable[[], float], sleep: Callable[[float], None]
+    ) -> None:
+        """Cancel a job that has not begun, and raise; return when it has begun."""
+        seen = self.status()  # the one before was shown, and showing takes its time
+        if not seen.state.is_waiting:
+            return
+        reason = seen.message or "the platform gives no reason"
+        said = f"{self.handle} is still {seen.state} after {late}: {reason}"
+        end_it = f"End it with ml-toolkit cancel {self.handle}, or .cancel()"
+        try:
+            after = self.cancel()
+        except ToolkitError as error:
+            if (self.status().state.rank or 0) >= (JobState.RUNNING.rank or 0):
+                return
+            raise StillRunning(
+                f"{said}. It may still start and run, because it could not be "
+                f"cancelled: {error}. {end_it}",
+                handle=self.handle,
+            ) from error
+        until = clock() + _CONFIRM_S
+        while not after.state.is_final and clock() < until:
+            sleep(_POLL_S[0])
+            after = self.status()
+        if after.state is JobState.CANCELLED:
+            raise StartTimeout(
+                f"{said}. It was cancelled; rows that are published stay."
+                f"{self._go_on()}",
+                handle=self.handle,
+            )
+        if not after.state.is_final:
+            raise StillRunning(
+                f"{said}. It may still run: the platform was asked to end it and calls "
+                f"it {after.state} {_CONFIRM_S:.0f} s later. {end_it}",
+                handle=self.handle,
+            )
+
     def _failure(self, status: JobStatus) -> JobError:
         outcome = self._outcome(status) if status.state is JobState.FAILED else None
         reason = (outcome.reason if outcome else "") or status.message
@@ -145,10 +206,13 @@ class InferenceJob:
             if tail:
                 said = "\n".join([f"{said}\nthe end of its log:", *tail])
         if outcome is None or outcome.resumable:
-            known = self._known()
-            run_id = (known.run_id if known else None) or "the same"
-            said += f"\nThe same call with run_id={run_id!r} goes on where it ended."
+            said += self._go_on()
         return JobError(said, handle=self.handle)
+
+    def _go_on(self) -> str:
+        known = self._known()
+        run_id = (known.run_id if known else None) or "the same"
+        return f"\nThe same call with run_id={run_id!r} goes on where it ended."
 
     def _known(self) -> InferencePlan | JobRecord | JobStatus | None:
         """What knows the run and its ledger: the plan, a record, or the platform."""

@@ -12,6 +12,7 @@ from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.identity import digest
 from ml_toolkit_core.values import (
     RUN_ID_PATTERN,
+    CredentialReference,
     InputPin,
     ModelLocation,
     Prompts,
@@ -35,6 +36,8 @@ class WorkOrder:
         limit: Rows of the run at most, counted from the input's first.
         split_rows: Rows of a split at most; the unit of publication.
         ledger_uri: The run's own folder: ledger, order and lease.
+        credentials: Where the far side finds them, by what they are for. No part of
+            what the run is: the same run may find them elsewhere tomorrow.
     """
 
     order_version: str = ORDER_VERSION
@@ -55,6 +58,7 @@ class WorkOrder:
     plan: ReplicaPlan
     split_rows: int = field(validator=ge(1))
     ledger_uri: str
+    credentials: Mapping[str, CredentialReference] = field(factory=dict)
 
     @property
     def rows(self) -> int:

@@ -62,6 +62,7 @@ class InferencePlan:
             plan=self.replicas,
             split_rows=self.split_rows,
             ledger_uri=self.ledger_uri,
+            credentials=request.credentials,
         )
 
     def to_json(self) -> Json:
@@ -101,6 +102,10 @@ class InferencePlan:
                 else f"{replicas.replicas} x {per_replica}, {parallel}",
             ),
             ("executor", request.executor),
+            *(
+                ("access", f"{what} by {how}")
+                for what, how in request.credentials.items()
+            ),
             *([("limit", f"{request.limit:,} rows")] if request.limit else []),
             ("splits", f"of up to {self.split_rows:,} rows, each published once"),
             *(("note", note) for note in self.notes),

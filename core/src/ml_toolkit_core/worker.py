@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 
+from ml_toolkit_core import credentials
 from ml_toolkit_core.dispatch import load_executor
 from ml_toolkit_core.errors import ToolkitError
 from ml_toolkit_core.order import WorkOrder
@@ -45,6 +46,7 @@ def run(path: Path) -> Outcome:
     try:
         order = WorkOrder.load(path)
         log.info("run starts run_id=%s attempt=%d", order.run_id, order.attempt)
+        credentials.use(order.credentials)
         load_executor(order.executor).execute(order)
     except ToolkitError as error:
         log.exception("run failed")

@@ -6,6 +6,7 @@ from ml_toolkit_core.values.compute import (
     Option,
     ReplicaPlan,
 )
+from ml_toolkit_core.values.credentials import CredentialKind, CredentialReference
 from ml_toolkit_core.values.jobs import (
     JobHandle,
     JobState,
@@ -38,6 +39,8 @@ __all__ = [
     "BackendInfo",
     "Column",
     "ComputeTarget",
+    "CredentialKind",
+    "CredentialReference",
     "FilePin",
     "InferenceRequest",
     "InputPin",

@@ -34,6 +34,11 @@ class JobState(enum.StrEnum):
         return None if self is JobState.UNKNOWN else list(JobState).index(self)
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether a job in this state has not begun to run."""
+        return self in {JobState.QUEUED, JobState.STARTING}
+
+    @property
     def is_final(self) -> bool:
         """Whether a job in this state has ended."""
         return self in {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}

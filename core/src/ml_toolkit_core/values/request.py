@@ -8,6 +8,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import ge, gt, instance_of, matches_re, optional
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.values.credentials import CredentialReference, references
 from ml_toolkit_core.wire import Json, frozen_json
 
 #: A backend's name, which is a ``compute_type``.
@@ -138,6 +139,7 @@ class InferenceRequest:
         run_id: The same id again resumes; a fresh one when None.
         engine_timeout_s: Seconds without a sign of life after which an engine counts
             as hung.
+        credentials: Where the machines of the run find them, by what they are for.
         backend_options: The backend's own options, without its prefix.
     """
 
@@ -170,4 +172,7 @@ class InferenceRequest:
         default=None, validator=optional(matches_re(RUN_ID_PATTERN))
     )
     engine_timeout_s: float = field(default=600.0, validator=gt(0))
+    credentials: Mapping[str, CredentialReference] = field(
+        factory=dict, converter=references
+    )
     backend_options: Mapping[str, Json] = field(factory=dict, converter=frozen_json)

@@ -4,6 +4,7 @@ import logging
 import os
 from pkgutil import resolve_name
 
+from ml_toolkit_core import credentials
 from ml_toolkit_core.errors import ReplicaDied, ToolkitError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.pool import Report
@@ -39,6 +40,7 @@ class ReplicaActor:
             Rows to keep with this replica.
         """
         try:
+            credentials.use(self._order.credentials)
             make = resolve_name(engine)
             self._replica = Replica(
                 self._order, make(self._order, self._number), writer

@@ -10,7 +10,8 @@ from ml_toolkit_core.values import JobHandle
 
 #: Options of ``run_inference`` that have no meaning for a call that returns at once.
 _NOT_HERE: Final = (
-    "compute_type", "dry_run", "progress", "timeout_s", "unreachable_after_s", "wait",
+    "compute_type", "dry_run", "progress", "start_timeout_s", "timeout_s",
+    "unreachable_after_s", "wait",
     "anyscale_compute_config", "anyscale_job_kind", "anyscale_team",
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from ml_toolkit.functions.llm.inference import _run
+from ml_toolkit.functions.llm.inference._arguments import check_start
 from ml_toolkit.functions.llm.inference._progress import describe, follow
 from ml_toolkit_core import records
 from ml_toolkit_core.errors import StillRunning
@@ -25,6 +26,7 @@ def option(help_text: str) -> Any:
     return typer.Option(help=help_text)
 
 
+START_TIMEOUT: Final = option("Cancel it when it has not begun to run by then.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -44,11 +46,12 @@ def finish(job: InferenceJob, *, as_json: bool, **how: Any) -> None:
 
 
 @jobs.command()
-def wait(
+def wait(  # noqa: PLR0913, PLR0917  its options
     handle: Handle,
     timeout_s: Annotated[
         float | None, option("Bounds the waiting, not the job.")
     ] = None,
+    start_timeout_s: Annotated[float | None, START_TIMEOUT] = None,
     unreachable_after_s: Annotated[
         float, option("How long to ride out silence.")
     ] = 1800,
@@ -56,10 +59,12 @@ def wait(
     as_json: AsJson = False,
 ) -> None:
     """Follow a job to its end and print what it made."""
+    check_start(start_timeout_s, wait=True)
     finish(
         _run.attach(handle),
         as_json=as_json,
         timeout_s=timeout_s,
+        start_timeout_s=start_timeout_s,
         unreachable_after_s=unreachable_after_s,
         progress=progress,
     )

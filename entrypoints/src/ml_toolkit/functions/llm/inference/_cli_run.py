@@ -7,7 +7,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from ml_toolkit.functions.llm.inference import _run
-from ml_toolkit.functions.llm.inference._cli_jobs import AsJson, finish, option
+from ml_toolkit.functions.llm.inference._arguments import check_start
+from ml_toolkit.functions.llm.inference._cli_jobs import (
+    START_TIMEOUT,
+    AsJson,
+    finish,
+    option,
+)
 from ml_toolkit_core.dispatch import fresh_run_id
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.wire import Json
@@ -55,7 +61,11 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     run_id: Annotated[
         str | None, option("The same again goes on with that run.")
     ] = None,
+    credentials: Annotated[
+        list[str] | None, option("Where the workers' are: s3=identity, s3=env:NAME.")
+    ] = None,
     replicas: Annotated[str, option("throughput, depth or a number.")] = "throughput",
+    start_timeout_s: Annotated[float | None, START_TIMEOUT] = None,
     engine_timeout_s: Annotated[
         float, option("Silence after which an engine hangs.")
     ] = 600,
@@ -75,6 +85,7 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     as_json: AsJson = False,
 ) -> None:
     """Ask the model once for every row, and publish the answers."""
+    check_start(start_timeout_s, wait=wait)
     arguments: dict[str, Any] = {
         key: value for key, value in locals().items() if key not in _OURS
     }
@@ -82,6 +93,7 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
         "sampling_params": _json(sampling_params, "--sampling-params"),
         "engine_kwargs": _json(engine_kwargs, "--engine-kwargs"),
         "read_options": _json(read_options, "--read-options"),
+        "credentials": dict(each.partition("=")[::2] for each in credentials or []),
         **_pairs(option_ or []),
     }
     if dry_run:
@@ -106,13 +118,14 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
         answer,
         as_json=as_json,
         timeout_s=timeout_s,
+        start_timeout_s=start_timeout_s,
         unreachable_after_s=unreachable_after_s,
         progress=progress,
     )
 
 
 #: Options of ``run`` that are not passed on as they are.
-_OURS = {"option_", "dry_run", "wait", "progress", "as_json"}
+_OURS = {"option_", "dry_run", "wait", "progress", "as_json", "start_timeout_s"}
 
 
 @requests.command("plan", help="Print what run would do with the same arguments.")

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from ml_toolkit.functions.llm.inference._progress import headline, numbers
+from ml_toolkit.functions.llm.inference._progress import headline, numbers, reason
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.values import JobStatus
 
@@ -18,9 +18,9 @@ class Display:
 
     def __init__(self, job: InferenceJob, console: Console | None = None) -> None:
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[numbers]}"),
+            TextColumn("{task.fields[numbers]}", markup=False),
             TimeElapsedColumn(),
             console=console or Console(stderr=True),
         )
@@ -31,8 +31,11 @@ class Display:
     def __call__(self, status: JobStatus) -> None:
         """Draw a status."""
         seen = status.progress
-        if seen is None:
-            self._progress.update(self._task, description=str(status.state))
+        # A resumed run has a ledger, which says nothing new while the job waits.
+        if seen is None or status.state.is_waiting:
+            self._progress.update(
+                self._task, description=f"{status.state}{reason(status)}"
+            )
         else:
             self._progress.update(
                 self._task,

@@ -13,8 +13,10 @@ from ml_toolkit_core.values import JobStatus, Progress
 #: What ``progress`` takes.
 ProgressOption = bool | Callable[[JobStatus], None] | None
 
-#: Seconds between two lines that tell of nothing but numbers.
+#: Seconds between two lines that tell of nothing but numbers, and of nothing new
+#: while a job waits: a queue can be hours long.
 _EVERY_S: Final = 5.0
+_WAITING_EVERY_S: Final = 60.0
 
 
 def follow(
@@ -22,6 +24,7 @@ def follow(
     *,
     unreachable_after_s: float,
     timeout_s: float | None = None,
+    start_timeout_s: float | None = None,
     progress: ProgressOption = None,
 ) -> InferenceJob:
     """Wait for a job and show its progress.
@@ -30,6 +33,7 @@ def follow(
         job: The job.
         unreachable_after_s: As in ``InferenceJob.wait``.
         timeout_s: As in ``InferenceJob.wait``.
+        start_timeout_s: As in ``InferenceJob.wait``.
         progress: None or True for a moving line on a terminal and plain lines
             elsewhere, False for silence, or a function that gets every status.
     """
@@ -48,6 +52,7 @@ def follow(
     try:
         return job.wait(
             timeout_s=timeout_s,
+            start_timeout_s=start_timeout_s,
             unreachable_after_s=unreachable_after_s,
             progress=show,
         )
@@ -76,18 +81,25 @@ def progress_lines(
     begin = clock()
     seen: tuple[object, ...] = ()
     last = begin - _EVERY_S
+    waiting = False
     out.write(f"{headline(job)}\n")
     out.flush()
 
     def show(status: JobStatus) -> None:
-        nonlocal seen, last
+        nonlocal seen, last, waiting
         now = clock()
         phase = status.progress.phase if status.progress else None
-        key = (status.state, status.attempt, phase)
-        if key == seen and now - last < _EVERY_S:
+        key = (status.state, status.attempt, phase, reason(status) == "")
+        every = _WAITING_EVERY_S if status.state.is_waiting else _EVERY_S
+        if key == seen and now - last < every:
             return
         seen, last = key, now
-        out.write(f"[{_time(now - begin)}] {describe(status)}\n")
+        words = describe(status)
+        if status.state.is_waiting:
+            waiting, words = True, f"{job.handle} {status.state}"
+        elif waiting and status.state.rank is not None:
+            waiting, words = False, f"{words}, waited {_time(now - begin)}"
+        out.write(f"[{_time(now - begin)}] {words}{reason(status)}\n")
         out.flush()
 
     return show
@@ -117,6 +129,17 @@ def describe(status: JobStatus) -> str:
     else:
         words += [progress.phase, *numbers(progress)]
     return ", ".join(words)
+
+
+def reason(status: JobStatus) -> str:
+    """Say why a job does not run, in the platform's words; nothing when it does.
+
+    >>> from ml_toolkit_core.values import JobState
+    >>> reason(JobStatus(state=JobState.QUEUED, message="no machine is free"))
+    ': no machine is free'
+    """
+    asks = status.state.is_waiting or status.state.rank is None
+    return f": {status.message}" if asks and status.message else ""
 
 
 def numbers(progress: Progress) -> list[str]:

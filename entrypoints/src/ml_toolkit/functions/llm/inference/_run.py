@@ -53,7 +53,9 @@ def run_inference(
     limit: int | None = ...,
     write_mode: str = ...,
     run_id: str | None = ...,
+    credentials: Mapping[str, str] | None = ...,
     replicas: str | int = ...,
+    start_timeout_s: float | None = ...,
     engine_timeout_s: float = ...,
     unreachable_after_s: float = ...,
     timeout_s: float | None = ...,
@@ -91,7 +93,9 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     limit: int | None = None,
     write_mode: str = "error",
     run_id: str | None = None,
+    credentials: Mapping[str, str] | None = None,
     replicas: str | int = "throughput",
+    start_timeout_s: float | None = None,
     engine_timeout_s: float = 600.0,
     unreachable_after_s: float = 1800.0,
     timeout_s: float | None = None,
@@ -141,8 +145,13 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             one last step. ``append``: add them; the columns must be the same.
         run_id: A name for the run. The same call with the same name asks only for
             rows that are not published yet.
+        credentials: Where the machines of the run find theirs: ``{"s3": "identity"}``
+            for the role of a machine, ``{"s3": "env:TEAM_AWS"}`` for its variables
+            ``TEAM_AWS_ACCESS_KEY_ID`` and so on. Never the credentials themselves.
         replicas: ``throughput``, as many copies of the model as is best for it;
             ``depth``, one over all the GPUs; or that many.
+        start_timeout_s: Seconds that the job may wait for its machines; then it is
+            cancelled.
         engine_timeout_s: Seconds without a sign of life after which an engine counts
             as hung.
         unreachable_after_s: Seconds that a silent platform is ridden out.
@@ -166,6 +175,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         PluginError: A plugin breaks its contract; nothing was started.
         JobError: The job failed; what was published stays, and the error says how to
             go on.
+        StartTimeout: ``start_timeout_s`` went by; the job was cancelled.
         StillRunning: ``timeout_s`` went by; the job goes on.
         SubmitUnknown: Nobody knows whether the job exists; the error says how to
             find out.
@@ -202,6 +212,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             limit=limit,
             write_mode=_arguments.write_mode(write_mode),
             run_id=run_id,
+            credentials={} if credentials is None else credentials,
             replicas=replicas,
             engine_timeout_s=engine_timeout_s,
             backend_options=options,
@@ -209,6 +220,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     except (TypeError, ValueError) as error:
         raise RequestError(str(error.args[0])) from error
     _arguments.check_waiting(timeout_s, unreachable_after_s, progress)
+    _arguments.check_start(start_timeout_s, wait=wait)
     arguments = inspect.signature(run_inference).parameters
     plan = dispatch.prepare(request, _BACKENDS, arguments=arguments)
     if dry_run:
@@ -223,6 +235,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     return follow(
         job,
         timeout_s=timeout_s,
+        start_timeout_s=start_timeout_s,
         unreachable_after_s=unreachable_after_s,
         progress=progress,
     )
