@@ -54,6 +54,12 @@ def call(jsonl, tmp_path, home):
         ({"prompt_column": "id"}, "prompt_column='id' is of type int64"),
         ({"prompt_template": "{idd}"}, r"field \{idd\}.*Did you mean 'id'"),
         ({"output_column": "id"}, "'id'"),
+        ({"id_column": "idd"}, "id_column: .* no column 'idd'.*Did you mean 'id'"),
+        ({"duplicate_ids": "warn"}, "says nothing without id_column="),
+        (
+            {"id_column": "id", "duplicate_ids": "drop"},
+            "duplicate_ids='drop' must be 'error' or 'warn'",
+        ),
         ({"input_format": "jsnl"}, "input_format='jsnl' .*Did you mean 'jsonl'"),
         (
             {"write_mode": "upsert"},
@@ -184,3 +190,16 @@ def test_a_home_that_cannot_be_written_is_refused(call, tmp_path, monkeypatch):
 def test_aliases_and_versions_are_refused_for_the_local_warehouse(call, model):
     with pytest.raises(RequestError, match="aliases and versions .* Unity"):
         call(model=model)
+
+
+def test_refuses_ids_that_are_not_one_for_each_row(call, jsonl):
+    rows = [*ROWS, {"id": 1, "prompt": "c"}, {"prompt": "d"}]
+
+    with pytest.raises(RequestError) as caught:
+        call(input_table=str(jsonl(rows)), id_column="id")
+
+    assert str(caught.value) == (
+        "id_column='id': ids that occur more than once: 1 in 2 rows (1, 3); rows "
+        "without an id: 1 (4); rows are counted from 1. Pass another id_column=, drop "
+        "these rows, or go on with duplicate_ids='warn'"
+    )

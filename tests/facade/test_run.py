@@ -578,3 +578,17 @@ def test_values_that_cannot_be_read_fail_alone(tmp_path, read_parts):
     assert errors[0] is None
     assert "nests too deep" in errors[1]
     assert errors[2].startswith("messages_null")
+
+
+def test_notes_ids_that_occur_twice_and_goes_on_when_asked_to(jsonl, tmp_path, capfd):
+    rows = jsonl([{"id": 1, "prompt": "a"}, {"id": 1, "prompt": "b"}])
+    options = {"id_column": "id", "duplicate_ids": "warn", "progress": None}
+    note = "ids that occur more than once: 1 in 2 rows (1, 2)"
+
+    plan = scripted(rows, tmp_path / "out", dry_run=True, **options)
+    job = scripted(rows, tmp_path / "out", **options)
+
+    assert note in str(plan)
+    assert any(note in text for text in plan.to_json()["pinned"]["notes"])
+    assert f"note id_column='id': {note}" in capfd.readouterr().err
+    assert job.result().rows == 2

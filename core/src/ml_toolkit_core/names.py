@@ -7,17 +7,24 @@ format, and a word without a dot, is a path. ``cat.sch.tbl`` is a name,
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from attrs import frozen
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.values import TableFormat
 
+#: Suffixes of files, and what is in them.
+FORMATS: Final[Mapping[str, TableFormat]] = {
+    ".jsonl": TableFormat.JSONL,
+    ".ndjson": TableFormat.JSONL,
+    ".csv": TableFormat.CSV,
+    ".tsv": TableFormat.CSV,
+    ".parquet": TableFormat.PARQUET,
+}
 #: Suffixes that make a bare word a path.
-FILE_SUFFIXES: Final = (
-    ".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".delta", ".gguf", ".txt",
-    ".gz", ".tsv",
-)  # fmt: skip
+FILE_SUFFIXES: Final = (*FORMATS, ".json", ".delta", ".gguf", ".txt", ".gz")
 _PART: Final = r"(?:`(?:[^`]|``)+`|[A-Za-z0-9_][A-Za-z0-9_-]*)"
 _THREE_PARTS: Final = re.compile(rf"({_PART})\.({_PART})\.({_PART})")
 

@@ -35,7 +35,6 @@ class InferencePlan:
     def notes(self) -> tuple[str, ...]:
         """What a reader should know before saying yes."""
         return (
-            *self.pinned.pin.notes,
             *self.pinned.notes,
             *self.target.notes,
             *self.replicas.reasons,

@@ -66,13 +66,37 @@ def resolve_references(request: InferenceRequest) -> Pinned:
         )
     prompts = find_prompts(request.prompts, pin)
     tables("columns").output_schema(pin, request.output_column, output.format)
+    model = find_model(request.model)
     return Pinned(
         source=source,
-        pin=pin,
-        model=find_model(request.model),
+        pin=evolve(pin, notes=()),
+        model=model,
         output=output,
         prompts=prompts,
+        notes=(*pin.notes, *_id_notes(request, source, pin)),
     )
+
+
+def _id_notes(
+    request: InferenceRequest, source: TableLocation, pin: InputPin
+) -> tuple[str, ...]:
+    """Read the ids, where a column of them is named.
+
+    Raises:
+        RequestError: When there is no such column, or the rows' ids are not one each
+            and ``duplicate_ids`` does not let them pass.
+    """
+    if request.id_column is None:
+        return ()
+    columns = {column.name: column for column in pin.columns}
+    name = _column(request.id_column, columns, "id_column").name
+    found = tables("ids").id_faults(source, pin, name, limit=request.limit)
+    if found is not None and request.duplicate_ids == "error":
+        raise RequestError(
+            f"{found}. Pass another id_column=, drop these rows, or go on with "
+            "duplicate_ids='warn'"
+        )
+    return (found,) if found is not None else ()
 
 
 def _source(request: InferenceRequest) -> TableLocation:

@@ -286,3 +286,57 @@ def test_reads_a_table_of_any_name_its_deleted_rows_left_out(deletion_table, nam
     folder = deletion_table.rename(deletion_table.parent / name)
 
     assert [row["id"] for row in rows_of(folder)] == [0, 2, 3, 5]
+
+
+@pytest.mark.parametrize("folder", ["plain", "50%", "a b", "h[1]"])
+def test_tells_deleted_rows_of_files_whose_names_end_alike_apart(tmp_path, folder):
+    table = tmp_path / folder
+    (table / "a").mkdir(parents=True)
+    actions = [protocol("deletionVectors"), metadata()]
+    for path, name in (("a/b.parquet", "a/b"), ("b.parquet", "b"), ("c%.parquet", "c")):
+        rows = pa.table({"id": range(6), "prompt": [f"{name}{i}" for i in range(6)]})
+        pq.write_table(rows, table / path)
+        size = (table / path).stat().st_size
+        deleted = {"deletionVector": ROWS_1_AND_4} if name != "b" else {}
+        stats = json.dumps({"numRecords": 6})
+        actions.append(add(path.replace("%", "%25"), size, stats=stats, **deleted))
+    write_log(table, *actions)
+
+    prompts = [row["prompt"] for row in rows_of(table)]
+
+    assert prompts == [
+        *("a/b0", "a/b2", "a/b3", "a/b5"),
+        *("b0", "b1", "b2", "b3", "b4", "b5"),
+        *("c0", "c2", "c3", "c5"),
+    ]
+
+
+def test_reads_one_column_with_its_deleted_rows_left_out(deletion_table):
+    source = open_source(*pin(deletion_table))
+
+    (found,) = source.read(source.splits(100), columns=["prompt"])
+
+    assert found.batch.to_pydict() == {
+        "prompt": ["live 0", "live 2", "live 3", "live 5"]
+    }
+
+
+def test_reads_a_column_that_stands_in_no_file(tmp_path):
+    write_deltalake(tmp_path / "t", pa.table({"k": ["x"] * 3, "v": [1, 2, 3]}))
+    late = pa.table({"k": ["x"], "v": [4], "late": ["z"]})
+    write_deltalake(tmp_path / "t", late, mode="append", schema_mode="merge")
+    write_deltalake(
+        tmp_path / "p",
+        pa.table({"k": ["x"] * 3, "v": [1, 2, 3]}),
+        partition_by=["k"],
+    )
+
+    def column(name, which):
+        source = open_source(*pin(tmp_path / which))
+        found = source.read(source.splits(100), columns=[name])
+        return sorted(
+            (v for rows in found for v in rows.batch[name].to_pylist()), key=str
+        )
+
+    assert column("late", "t") == [None, None, None, "z"]
+    assert column("k", "p") == ["x", "x", "x"]

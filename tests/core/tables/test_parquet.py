@@ -163,3 +163,20 @@ def test_gives_exactly_the_rows_of_the_splits_asked_for(
     ]
     assert sum(split.stop - split.start for split in splits) == sum(sizes)
     assert all(0 < split.stop - split.start <= split_rows for split in splits)
+
+
+def test_reads_one_column_without_decoding_the_others(tmp_path):
+    path = tmp_path / "in.parquet"
+    table = pa.table({"id": [1, 2], "doc": ["a" * 99, "b" * 99]})
+    pq.write_table(table, path, compression="none", use_dictionary=False)
+    doc = pq.ParquetFile(path).metadata.row_group(0).column(1)
+    data = bytearray(path.read_bytes())
+    data[doc.data_page_offset : doc.data_page_offset + 20] = b"\xff" * 20
+    path.write_bytes(data)
+    source = source_of(path)
+
+    (rows,) = source.read(source.splits(10), columns=["id"])
+
+    assert rows.batch.to_pydict() == {"id": [1, 2]}
+    with pytest.raises(RequestError, match="cannot be read to its end"):
+        list(source.read(source.splits(10)))

@@ -85,9 +85,16 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def parquet_batches(
-    file: pq.ParquetFile, splits: Iterable[Split]
+    file: pq.ParquetFile, splits: Iterable[Split], columns: Iterable[str]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield batches with their first rows, from the row groups that are needed."""
+    """Yield batches with their first rows, from the row groups that are needed.
+
+    Args:
+        file: The file.
+        splits: Ranges of its rows, in order.
+        columns: What to decode; a file may lack some of them.
+    """
+    names = [*columns]
     wanted = iter(splits)
     split = next(wanted, None)
     start = 0
@@ -97,7 +104,9 @@ def parquet_batches(
             split = next(wanted, None)
         if split is not None and split.start < stop:
             at = start
-            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group]):
+            for batch in file.iter_batches(
+                _BATCH_ROWS, row_groups=[group], columns=names
+            ):
                 yield at, batch
                 at += batch.num_rows
         start = stop

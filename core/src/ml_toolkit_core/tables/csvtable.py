@@ -1,14 +1,13 @@
-"""CSV in: the scan that fixes columns and rows, and the source that reads."""
+"""CSV in: the scan that fixes columns and rows, and the rows themselves."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import BinaryIO, Final, TextIO
+from typing import BinaryIO, Final
 
 import pyarrow as pa
-from attrs import frozen
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.tables.batches import Columns, conform
+from ml_toolkit_core.tables.batches import Columns
 from ml_toolkit_core.tables.compressed import unpacked, whole
 from ml_toolkit_core.tables.csvtext import Cell, Dialect, RecordFault, records
 from ml_toolkit_core.tables.jsonlines import encoding_of
@@ -44,66 +43,46 @@ def csv_pin(
     return pin_of(columns.schema(), pins)
 
 
-@frozen(kw_only=True)
-class CsvSource:
-    """A pinned table of CSV files; all columns are text."""
+def read_csv(
+    files: PinnedFiles,
+    number: int,
+    handle: BinaryIO,
+    splits: Sequence[Split],
+    schema: pa.Schema,
+) -> Iterator[SplitRows]:
+    """Stream the rows; records of other splits are skipped."""
+    path = files.pin.files[number].path or files.location.name
+    dialect = Dialect.of(files.location.read_options, path)
+    with dialect.text(unpacked(handle)) as text:
+        try:
+            found = records(text, dialect.delimiter)
+            _, header = next(found, (0, []))
+            at = 0
+            for split in splits:
+                rows = [
+                    cells
+                    for _, cells in islice(found, split.start - at, split.stop - at)
+                    if len(cells) == len(header)
+                ]
+                at = split.stop
+                if len(rows) < split.stop - split.start:
+                    raise files.changed(number)
+                columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+                yield SplitRows(split=split, batch=_batch(columns, schema, len(rows)))
+        except (RecordFault, UnicodeDecodeError) as error:
+            raise files.changed(number, error) from None
 
-    files: PinnedFiles
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The pinned columns."""
-        return self.files.schema
-
-    def splits(self, split_rows: int) -> Sequence[Split]:
-        """Cut the files."""
-        return self.files.splits(split_rows)
-
-    def read(self, splits: Iterable[Split]) -> Iterator[SplitRows]:
-        """Stream the rows."""
-        for number, wanted in self.files.by_file(splits):
-            path = self.files.pin.files[number].path or self.files.location.name
-            dialect = Dialect.of(self.files.location.read_options, path)
-            with (
-                self.files.open(number) as handle,
-                dialect.text(unpacked(handle)) as text,
-            ):
-                try:
-                    yield from self._rows(number, text, dialect, wanted)
-                except (RecordFault, UnicodeDecodeError) as error:
-                    raise self.files.changed(number, error) from None
-
-    def _rows(
-        self,
-        number: int,
-        text: TextIO,
-        dialect: Dialect,
-        wanted: Iterable[Split],
-    ) -> Iterator[SplitRows]:
-        found = records(text, dialect.delimiter)
-        _, header = next(found, (0, []))
-        schema = pa.schema([(name or "", pa.string()) for name in header])
-        at = 0
-        for split in wanted:
-            rows = [
-                cells
-                for _, cells in islice(found, split.start - at, split.stop - at)
-                if len(cells) == len(header)
-            ]
-            at = split.stop
-            if len(rows) < split.stop - split.start:
-                raise self.files.changed(number)
-            arrays = [
-                pa.array(column, pa.string()) for column in zip(*rows, strict=True)
-            ]
-            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-            self.files.check(number)
-            yield SplitRows(
-                split=split,
-                batch=self.files.whole(
-                    number, conform(batch, self.files.own_schema(number))
-                ),
-            )
+def _batch(
+    columns: Mapping[Cell, Sequence[Cell]], schema: pa.Schema, rows: int
+) -> pa.RecordBatch:
+    arrays = [
+        pa.array(columns[column.name], pa.string())
+        if column.name in columns
+        else pa.nulls(rows, column.type)
+        for column in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _scan(name: str, handle: BinaryIO, dialect: Dialect) -> tuple[list[str], int]:

@@ -1,19 +1,19 @@
 """Delta in: one version of a table, file by file, without its deleted rows."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping
+from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from attrs import field, frozen
+from attrs import frozen
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.tables.batches import conform, cut, parquet_batches, plain_type
+from ml_toolkit_core.tables.batches import plain_type
 from ml_toolkit_core.tables.parquet import open_parquet
-from ml_toolkit_core.tables.parts import Split, SplitRows
 from ml_toolkit_core.tables.pinned import PinnedFiles, pin_of
 from ml_toolkit_core.tables.store import Store, join
 from ml_toolkit_core.values import FilePin, InputPin, TableLocation
@@ -37,9 +37,10 @@ def delta_pin(store: Store, location: TableLocation) -> InputPin:
     """
     table = _open(store, location, None)
     _check_features(table, location.name)
-    _masks(table, location.name)
+    adds = _adds(table, location.name)
+    _masks(table, location.name, adds)
     pins = []
-    for path, add in sorted(_adds(table, location.name).items()):
+    for path, add in sorted(adds.items()):
         uri = join(location.uri, path)
         found = store.stat(uri)
         if found is None:
@@ -60,92 +61,39 @@ def delta_pin(store: Store, location: TableLocation) -> InputPin:
 
 
 @frozen(kw_only=True)
-class DeltaSource:
-    """A pinned version of a Delta table."""
+class DeltaFiles(PinnedFiles):
+    """The files of a pinned version, with what its log says of them."""
 
-    files: PinnedFiles
+    @cached_property
+    def _log(self) -> tuple[tuple[str, ...], Mapping[str, Any], Mapping[str, Any]]:
+        """The partition columns, and by file what was added and which rows are kept."""
+        name = self.location.name
+        table = _open(self.store, self.location, self.pin.version)
+        partitions = tuple(table.metadata().partition_columns)
+        adds = _adds(table, name)
+        return partitions, adds, _masks(table, name, adds)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The pinned columns."""
-        return self.files.schema
+    def constants(self, number: int) -> Mapping[str, Any]:
+        """Return the partition values of a file."""
+        partitions, adds, _ = self._log
+        add = adds[self.pin.files[number].path]
+        return {name: add[f"partition.{name}"] for name in partitions}
 
-    def splits(self, split_rows: int) -> Sequence[Split]:
-        """Cut the files; deleted rows count."""
-        return self.files.splits(split_rows)
-
-    def read(self, splits: Iterable[Split]) -> Iterator[SplitRows]:
-        """Stream the rows that are not deleted, partition columns put in."""
-        version: _Version | None = None
-        for number, group in self.files.by_file(splits):
-            version = version or _Version.of(self.files)
-            wanted = list(group)
-            pinned = self.files.pin.files[number]
-            constants = version.constants(pinned.path)
-            kept = version.kept(pinned)
-            physical = [c for c in self.schema if c.name not in constants]
-            with self.files.open(number) as handle:
-                file = open_parquet(handle, repr(pinned.path), int96="us")
-                if file.metadata.num_rows != pinned.rows:
-                    raise self.files.changed(number)
-                batches = parquet_batches(file, wanted)
-                for split, batch in cut(batches, wanted, pa.schema(physical)):
-                    self.files.check(number)
-                    rows = batch
-                    if kept is not None:
-                        mask = kept.slice(split.start, split.stop - split.start)
-                        rows = batch.filter(mask)
-                    yield SplitRows(split=split, batch=self._whole(rows, constants))
-
-    def _whole(
-        self, rows: pa.RecordBatch, constants: Mapping[str, Any]
-    ) -> pa.RecordBatch:
-        """Put the partition's values beside the rows of its file."""
-        count = rows.num_rows
-        arrays = [
-            pa.repeat(constants[c.name], count) if c.name in constants else rows[c.name]
-            for c in self.schema
-        ]
-        whole = pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
-        return conform(whole, self.schema)
-
-
-@frozen(kw_only=True)
-class _Version:
-    """What the log of the pinned version says of the files."""
-
-    name: str
-    partition_columns: tuple[str, ...]
-    adds: Mapping[str, Mapping[str, Any]]
-    masks: Mapping[str, Any] = field(repr=False)
-
-    @classmethod
-    def of(cls, files: PinnedFiles) -> "_Version":
-        table = _open(files.store, files.location, files.pin.version)
-        return cls(
-            name=files.location.name,
-            partition_columns=tuple(table.metadata().partition_columns),
-            adds=_adds(table, files.location.name),
-            masks=_masks(table, files.location.name),
-        )
-
-    def constants(self, path: str) -> Mapping[str, Any]:
-        """Return the partition values of a file, as Arrow scalars."""
-        add = self.adds[path]
-        return {name: add[f"partition.{name}"] for name in self.partition_columns}
-
-    def kept(self, pinned: FilePin) -> Any:
-        """Return which rows of a file are not deleted; None when all are kept."""
-        found = [m for uri, m in self.masks.items() if uri.endswith(f"/{pinned.path}")]
-        if not found:
+    def kept(self, number: int) -> Any:
+        """Return which rows of a file are not deleted."""
+        _, _, masks = self._log
+        pinned = self.pin.files[number]
+        mask = masks.get(pinned.path)
+        if mask is None:
             return None
-        if len(found) > 1 or len(found[0]) > pinned.rows:
+        if len(mask) > pinned.rows:
             raise RequestError(
-                f"{self.name!r}: the deletion vector of {pinned.path!r} does not match "
-                "its file; rewrite the table (OPTIMIZE, or REORG ... APPLY (PURGE))"
+                f"{self.location.name!r}: the deletion vector of {pinned.path!r} is "
+                "longer than its file; rewrite the table (OPTIMIZE, or REORG ... APPLY "
+                "(PURGE))"
             )
-        rest = pa.repeat(pa.scalar(value=True), pinned.rows - len(found[0]))
-        return pc.fill_null(pa.concat_arrays([found[0], rest]), pa.scalar(value=True))
+        rest = pa.repeat(pa.scalar(value=True), pinned.rows - len(mask))
+        return pc.fill_null(pa.concat_arrays([mask, rest]), pa.scalar(value=True))
 
 
 def _open(store: Store, location: TableLocation, version: int | None) -> DeltaTable:
@@ -173,8 +121,12 @@ def _check_features(table: DeltaTable, name: str) -> None:
         )
 
 
-def _masks(table: DeltaTable, name: str) -> dict[str, Any]:
-    """Return for each file with deleted rows which rows are kept, by its URI."""
+def _masks(table: DeltaTable, name: str, adds: Container[str]) -> dict[str, Any]:
+    """Return for each file with deleted rows which rows are kept, by its path.
+
+    Raises:
+        RequestError: When they cannot be read, or are of a file that is not there.
+    """
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}
     try:
@@ -184,10 +136,17 @@ def _masks(table: DeltaTable, name: str) -> dict[str, Any]:
             f"{name!r}: its deletion vectors cannot be read, so deleted rows could not "
             f"be told: {error}. Rewrite the table (REORG TABLE ... APPLY (PURGE))"
         ) from error
-    return {
-        unquote(uri.as_py()): mask.values
+    masks = {
+        unquote(uri.as_py().removeprefix(table.table_uri)): mask.values
         for uri, mask in zip(*vectors.columns, strict=True)
     }
+    strange = [path for path in masks if path not in adds]
+    if strange:
+        raise RequestError(
+            f"{name!r}: rows are deleted of {strange[0]!r}, which is no file of the "
+            "table; rewrite the table (REORG TABLE ... APPLY (PURGE))"
+        )
+    return masks
 
 
 def _adds(table: DeltaTable, name: str) -> dict[str, dict[str, Any]]:

@@ -1,11 +1,11 @@
-"""JSON Lines in: the scan that fixes columns and rows, and the source that reads."""
+"""JSON Lines in: the scan that fixes columns and rows, and the rows themselves."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa
-from attrs import define, evolve, field, frozen
+from attrs import define, field
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.compressed import unpacked, whole
@@ -123,40 +123,27 @@ class JsonlScan:
             self._more_faults += 1
 
 
-@frozen(kw_only=True)
-class JsonlSource:
-    """A pinned table of JSON Lines."""
-
-    files: PinnedFiles
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The pinned columns."""
-        return self.files.schema
-
-    def splits(self, split_rows: int) -> Sequence[Split]:
-        """Cut the files."""
-        return self.files.splits(split_rows)
-
-    def read(self, splits: Iterable[Split]) -> Iterator[SplitRows]:
-        """Stream the rows; lines of other splits are not parsed."""
-        for number, wanted in self.files.by_file(splits):
-            with self.files.open(number) as handle:
-                at = 0
-                rows = lines(unpacked(handle))
-                schema = self.files.own_schema(number)
-                for split in wanted:
-                    skip = split.start - at
-                    at = split.stop
-                    taken = list(islice(rows, skip, skip + split.stop - split.start))
-                    if len(taken) < split.stop - split.start:
-                        raise self.files.changed(number)
-                    try:
-                        found = _split_rows(split, [line for _, line in taken], schema)
-                    except _NOT_AS_CHECKED as error:
-                        raise self.files.changed(number, error) from None
-                    self.files.check(number)
-                    yield evolve(found, batch=self.files.whole(number, found.batch))
+def read_jsonl(
+    files: PinnedFiles,
+    number: int,
+    handle: BinaryIO,
+    splits: Sequence[Split],
+    schema: pa.Schema,
+) -> Iterator[SplitRows]:
+    """Stream the rows; lines of other splits are not parsed."""
+    at = 0
+    rows = lines(unpacked(handle))
+    for split in splits:
+        skip = split.start - at
+        at = split.stop
+        taken = list(islice(rows, skip, skip + split.stop - split.start))
+        if len(taken) < split.stop - split.start:
+            raise files.changed(number)
+        try:
+            found = _split_rows(split, [line for _, line in taken], schema)
+        except _NOT_AS_CHECKED as error:
+            raise files.changed(number, error) from None
+        yield found
 
 
 def _split_rows(split: Split, taken: list[bytes], schema: pa.Schema) -> SplitRows:

@@ -2,17 +2,14 @@
 
 from typing import Final
 
+from ml_toolkit_core.names import FORMATS
 from ml_toolkit_core.tables.store import join
 from ml_toolkit_core.values import TableFormat, TableLocation, WriteMode
 
 #: Our own folder in an output; readers skip names that begin with ``_``.
 OWN_FOLDER: Final = "_ml_toolkit"
 #: What the name of an output that is one file ends in.
-FILE_SUFFIXES: Final = {
-    TableFormat.JSONL: (".jsonl", ".ndjson"),
-    TableFormat.CSV: (".csv",),
-    TableFormat.PARQUET: (".parquet",),
-}
+WRITTEN: Final = {suffix: form for suffix, form in FORMATS.items() if suffix != ".tsv"}
 
 
 def is_one_file(location: TableLocation) -> bool:
@@ -23,8 +20,8 @@ def is_one_file(location: TableLocation) -> bool:
     ... )
     True
     """
-    suffixes = FILE_SUFFIXES.get(location.format) if location.format else None
-    return suffixes is not None and location.name.lower().endswith(suffixes)
+    suffixes = (suffix for suffix, form in WRITTEN.items() if form is location.format)
+    return location.name.lower().endswith(tuple(suffixes))
 
 
 def is_aside(location: TableLocation, mode: WriteMode) -> bool:

@@ -1,18 +1,17 @@
-"""Parquet in: columns and rows from the footers, and the source that reads."""
+"""Parquet in: columns and rows from the footers, and the rows themselves."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from attrs import frozen
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.batches import Columns, cut, parquet_batches
 from ml_toolkit_core.tables.parts import Split, SplitRows
 from ml_toolkit_core.tables.pinned import PinnedFiles, pin_of
 from ml_toolkit_core.tables.store import FileInfo, Store, place
-from ml_toolkit_core.values import FilePin, InputPin, TableLocation
+from ml_toolkit_core.values import FilePin, InputPin, TableFormat, TableLocation
 
 
 def parquet_pin(
@@ -56,31 +55,23 @@ def open_parquet(
         raise RequestError(f"{name} cannot be read as Parquet: {error}") from error
 
 
-@frozen(kw_only=True)
-class ParquetSource:
-    """A pinned table of Parquet files."""
-
-    files: PinnedFiles
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The pinned columns."""
-        return self.files.schema
-
-    def splits(self, split_rows: int) -> Sequence[Split]:
-        """Cut the files."""
-        return self.files.splits(split_rows)
-
-    def read(self, splits: Iterable[Split]) -> Iterator[SplitRows]:
-        """Stream the rows; row groups of other splits are not decoded."""
-        for number, group in self.files.by_file(splits):
-            wanted = list(group)
-            with self.files.open(number) as handle:
-                file = open_parquet(handle, repr(self.files.location.name))
-                if file.metadata.num_rows != self.files.pin.files[number].rows:
-                    raise self.files.changed(number)
-                batches = parquet_batches(file, wanted)
-                own = self.files.own_schema(number)
-                for split, batch in cut(batches, wanted, own):
-                    self.files.check(number)
-                    yield SplitRows(split=split, batch=self.files.whole(number, batch))
+def read_parquet(
+    files: PinnedFiles,
+    number: int,
+    handle: BinaryIO,
+    splits: Sequence[Split],
+    schema: pa.Schema,
+) -> Iterator[SplitRows]:
+    """Stream the rows that are not deleted; other row groups are not decoded."""
+    pinned = files.pin.files[number]
+    unit = "us" if files.location.format is TableFormat.DELTA else None
+    file = open_parquet(handle, repr(pinned.path or files.location.name), int96=unit)
+    if file.metadata.num_rows != pinned.rows:
+        raise files.changed(number)
+    kept = files.kept(number)
+    batches = parquet_batches(file, splits, schema.names)
+    for split, batch in cut(batches, splits, schema):
+        rows = batch
+        if kept is not None:
+            rows = batch.filter(kept.slice(split.start, split.stop - split.start))
+        yield SplitRows(split=split, batch=rows)

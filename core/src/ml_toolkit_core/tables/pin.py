@@ -1,11 +1,11 @@
 """The pin: what a table is and holds at the time a run is planned."""
 
 from collections.abc import Iterable
-from typing import Final
 
 import attrs
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.names import FORMATS
 from ml_toolkit_core.tables import compressed
 from ml_toolkit_core.tables.csvtable import csv_pin
 from ml_toolkit_core.tables.delta import delta_pin
@@ -22,14 +22,6 @@ from ml_toolkit_core.tables.pinned import columns_of, pin_of, pinned_schema, sch
 from ml_toolkit_core.tables.store import FileInfo, Store
 from ml_toolkit_core.tables.stores import store_for
 from ml_toolkit_core.values import FilePin, InputPin, TableFormat, TableLocation
-
-_SUFFIXES: Final = {
-    ".jsonl": TableFormat.JSONL,
-    ".ndjson": TableFormat.JSONL,
-    ".csv": TableFormat.CSV,
-    ".tsv": TableFormat.CSV,
-    ".parquet": TableFormat.PARQUET,
-}
 
 
 def pin_table(
@@ -124,7 +116,7 @@ def _format(location: TableLocation, files: tuple[FileInfo, ...]) -> TableFormat
     if given is not None:
         if len(files) == 1 and not files[0].path:
             return given
-        others = [f.path for f in files if _SUFFIXES.get(_suffix(f.path)) is not given]
+        others = [f.path for f in files if FORMATS.get(_suffix(f.path)) is not given]
         if others:
             raise RequestError(
                 f"{name!r}: the folder holds files that are not {given}: "
@@ -142,7 +134,7 @@ def _format(location: TableLocation, files: tuple[FileInfo, ...]) -> TableFormat
 
 def _by_suffix(name: str, path: str) -> TableFormat:
     suffix = _suffix(path)
-    kind = _SUFFIXES.get(suffix)
+    kind = FORMATS.get(suffix)
     if kind is not None and not (
         kind is TableFormat.PARQUET and path.lower().endswith(compressed.SUFFIX)
     ):

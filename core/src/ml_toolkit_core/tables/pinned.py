@@ -2,9 +2,9 @@
 
 import base64
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 from attrs import frozen
@@ -78,21 +78,14 @@ class PinnedFiles:
         """Group splits, which come in order, by file."""
         return groupby(splits, key=lambda split: split.file)
 
-    def own_schema(self, number: int) -> pa.Schema:
-        """Return the columns that lie in a file itself, not in its folders' names."""
+    def constants(self, number: int) -> Mapping[str, Any]:
+        """Return the columns that stand in a file's folders, as Arrow scalars."""
         folders = folder_values(self.pin.files[number].path)
-        return pa.schema([c for c in self.schema if c.name not in folders])
+        return {name: pa.scalar(text, pa.string()) for name, text in folders.items()}
 
-    def whole(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Put the values that stand in a file's folders beside its rows."""
-        folders = folder_values(self.pin.files[number].path)
-        arrays = [
-            pa.repeat(pa.scalar(folders[column.name], pa.string()), batch.num_rows)
-            if column.name in folders
-            else batch.column(column.name)
-            for column in self.schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+    def kept(self, _number: int) -> Any:
+        """Return which rows of a file are in the table; None when all are."""
+        return None
 
     @contextlib.contextmanager
     def open(self, number: int) -> Iterator[BinaryIO]:

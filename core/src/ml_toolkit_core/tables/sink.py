@@ -11,7 +11,7 @@ from ml_toolkit_core.tables.claim import Owner, owner
 from ml_toolkit_core.tables.deltasink import DeltaSink
 from ml_toolkit_core.tables.deltaswap import DeltaSwapSink
 from ml_toolkit_core.tables.foldersink import FolderSink
-from ml_toolkit_core.tables.layout import FILE_SUFFIXES, is_aside
+from ml_toolkit_core.tables.layout import WRITTEN, is_aside
 from ml_toolkit_core.tables.parts import Sink
 from ml_toolkit_core.tables.places import check_delta_path, check_name
 from ml_toolkit_core.tables.store import Store, join
@@ -54,10 +54,8 @@ def _format_of(location: TableLocation, store: Store | None) -> TableFormat:
     base = location.uri.rstrip("/").lower()
     if base.endswith(_NOT_WRITTEN):
         raise RequestError(f"output_table={name!r} is not written; {_WRITTEN}")
-    for kind, suffixes in FILE_SUFFIXES.items():
-        if base.endswith(suffixes):
-            return kind
-    return TableFormat.DELTA
+    kinds = (kind for suffix, kind in WRITTEN.items() if base.endswith(suffix))
+    return next(kinds, TableFormat.DELTA)
 
 
 def open_sink(order: WorkOrder, *, store: Store | None = None) -> Sink:

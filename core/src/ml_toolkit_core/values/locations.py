@@ -139,7 +139,11 @@ class InputPin:
 
 @frozen(kw_only=True)
 class Pinned:
-    """Every reference of a request, looked up and held fast."""
+    """Every reference of a request, looked up and held fast.
+
+    Args:
+        notes: What a reader wants known of them; those of the pin are moved here.
+    """
 
     source: TableLocation
     pin: InputPin

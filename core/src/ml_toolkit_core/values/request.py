@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from attrs import Attribute, field, frozen
 from attrs.validators import ge, gt, instance_of, matches_re, optional
@@ -114,6 +114,16 @@ def _check_replicas(_request: object, _field: object, given: object) -> None:
         )
 
 
+def _check_duplicate_ids(request: Any, _field: object, given: object) -> None:
+    if given not in {"error", "warn"}:
+        raise RequestError(f"duplicate_ids={given!r} must be 'error' or 'warn'")
+    if given == "warn" and request.id_column is None:
+        raise RequestError(
+            "duplicate_ids='warn' says nothing without id_column=; pass the column "
+            "that tells the rows apart"
+        )
+
+
 @frozen(kw_only=True)
 class InferenceRequest:
     """One call of ``run_inference``, checked once.
@@ -133,6 +143,9 @@ class InferenceRequest:
         engine_kwargs: vLLM's ``EngineArgs`` by name.
         read_options: How the input's text is to be read: ``encoding``, ``delimiter``.
         output_column: Where the answer goes.
+        id_column: The column that tells the rows apart.
+        duplicate_ids: ``error`` refuses ids that are missing or occur twice; ``warn``
+            notes them.
         replicas: ``throughput``, as many copies of the model as is best for it;
             ``depth``, one over all the GPUs; or that many.
         limit: Rows at most, counted from the input's first; at least 1.
@@ -164,6 +177,8 @@ class InferenceRequest:
     output_format: str | None = None
     read_options: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     output_column: str = field(default="generated_text", validator=_text)
+    id_column: str | None = field(default=None, validator=optional(_text))
+    duplicate_ids: str = field(default="error", validator=_check_duplicate_ids)
     limit: int | None = field(
         default=None, validator=optional([instance_of(int), ge(1)])
     )

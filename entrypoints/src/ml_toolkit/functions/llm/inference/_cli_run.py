@@ -54,6 +54,10 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
         str | None, option("""For CSV, as JSON: '{"encoding": "cp1252"}'.""")
     ] = None,
     output_column: Annotated[str, option("Where the answer goes.")] = "generated_text",
+    id_column: Annotated[str | None, option("Tells the rows apart.")] = None,
+    duplicate_ids: Annotated[
+        str, option("Ids that occur twice: error or warn.")
+    ] = "error",
     limit: Annotated[int | None, option("Rows at most, from the first.")] = None,
     write_mode: Annotated[
         str, option("What to do with an output that exists.")
@@ -111,6 +115,8 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
             err=True,
         )
         raise typer.Exit(EXIT_STILL_RUNNING) from None
+    for note in answer.plan.pinned.notes:
+        typer.echo(f"note {note}", err=True)
     if not wait:
         typer.echo(answer.handle)
         raise typer.Exit(EXIT_STILL_RUNNING)

@@ -50,6 +50,8 @@ def run_inference(
     output_format: str | None = ...,
     read_options: Mapping[str, object] | None = ...,
     output_column: str = ...,
+    id_column: str | None = ...,
+    duplicate_ids: str = ...,
     limit: int | None = ...,
     write_mode: str = ...,
     run_id: str | None = ...,
@@ -90,6 +92,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     output_format: str | None = None,
     read_options: Mapping[str, object] | None = None,
     output_column: str = "generated_text",
+    id_column: str | None = None,
+    duplicate_ids: str = "error",
     limit: int | None = None,
     write_mode: str = "error",
     run_id: str | None = None,
@@ -139,6 +143,10 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         read_options: For CSV, its ``encoding`` (UTF-8) and ``delimiter`` (a comma).
         output_column: Where the answer goes, after the input's columns and before
             ``error``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens``.
+        id_column: The column that tells the rows apart: text, whole numbers, times,
+            decimals or binary. It is read before anything starts.
+        duplicate_ids: What to do when ids are missing or occur more than once:
+            ``error`` refuses them, ``warn`` says so and goes on.
         limit: Rows at most, counted from the input's first.
         write_mode: ``error``: never touch an output that is there, but go on with one
             that this ``run_id`` made. ``overwrite``: put the new rows in its place in
@@ -209,6 +217,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             output_format=output_format,
             read_options=read_options or {},
             output_column=output_column,
+            id_column=id_column,
+            duplicate_ids=duplicate_ids,
             limit=limit,
             write_mode=_arguments.write_mode(write_mode),
             run_id=run_id,
@@ -227,7 +237,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         return plan
     if wait and (progress is None or progress is True):
         # First of all: whatever happens from here on, this finds the run again.
-        sys.stderr.write(f"run_id {plan.run_id}\n")
+        notes = "".join(f"note {note}\n" for note in plan.pinned.notes)
+        sys.stderr.write(f"run_id {plan.run_id}\n{notes}")
         sys.stderr.flush()
     job = dispatch.submit(plan, _BACKENDS)
     if not wait:
