@@ -88,14 +88,13 @@ class InferenceJob:
             elif now - heard >= unreachable_after_s:
                 raise Unreachable(
                     f"{self.handle}: no answer for {now - heard:.0f} s "
-                    f"({status.message}). The job may still run; attach to it later",
+                    f"({status.message}). The job may still run",
                     handle=self.handle,
                 )
             if timeout_s is not None and now - begin >= timeout_s:
                 raise StillRunning(
                     f"{self.handle} is {status.state} after timeout_s={timeout_s:g}; "
-                    f"it goes on. Follow it with attach({str(self.handle)!r}), or end "
-                    "it with .cancel()",
+                    "it goes on",
                     handle=self.handle,
                 )
             pause = min(max((now - begin) / 20, _POLL_S[0]), _POLL_S[1])
@@ -123,7 +122,7 @@ class InferenceJob:
         status = self.status()
         if not status.state.is_final:
             raise StillRunning(
-                f"{self.handle} is {status.state}; call .wait() first",
+                f"{self.handle} is {status.state} and has no result yet",
                 handle=self.handle,
             )
         if status.state is not JobState.SUCCEEDED:
