@@ -1,6 +1,8 @@
 """The command, as a person runs it."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -50,6 +52,125 @@ def test_the_screen_of_a_run_is_its_progress_and_its_summary(scripted):
     assert lines[:2] == ["run_id seen", "job local://seen"]
     assert all(line.startswith("[") for line in lines[2:])
     assert lines[-1].endswith("SUCCEEDED, done, 3/3 rows, 3 published, 1 failed")
+
+
+def test_several_inputs_are_one_table(jsonl, tmp_path, read_parts):
+    for name in ("b.jsonl", "a.jsonl", "c.jsonl"):
+        jsonl([{"prompt": name}], name)
+
+    done = ml_toolkit(
+        *("run", *sorted(tmp_path.glob("*.jsonl")), "stub/any", tmp_path / "out"),
+        *("--executor", "scripted", "--output-format", "jsonl"),
+    )
+
+    assert done.returncode == 0, done.stderr
+    rows = read_parts(tmp_path / "out")
+    assert [row["prompt"] for row in rows] == ["a.jsonl", "b.jsonl", "c.jsonl"]
+
+
+def test_a_forgotten_output_is_not_taken_from_the_inputs(jsonl, tmp_path):
+    inputs = [jsonl([{"prompt": "x"}], name) for name in ("a.jsonl", "b.jsonl")]
+
+    done = ml_toolkit("run", *inputs, tmp_path / "model", "--executor", "scripted")
+
+    assert done.returncode == 2
+    assert "b.jsonl' is a file; a model is a folder" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "place"),
+    [
+        ("wait=1", "--wait"),
+        ("run_id=x", "--run-id"),
+        ("timeout_s=1", "--timeout-s"),
+        ("output_table=x", "OUTPUT_TABLE"),
+    ],
+)
+def test_an_option_cannot_stand_for_an_argument_of_the_run(scripted, option, place):
+    done = scripted("run", "--option", option)
+
+    assert done.returncode == 2
+    assert f"see {place} in ml-toolkit run --help" in done.stderr
+
+
+def test_who_stops_waiting_is_told_what_to_type(scripted):
+    hang = {"hang_after": 1}
+    done = scripted("run", "--run-id", "slow", "--timeout-s", "0.1", script=hang)
+    again = ml_toolkit("wait", "local://slow", "--timeout-s", "0.1")
+    ml_toolkit("cancel", "local://slow")
+
+    for command in (done, again):
+        assert command.returncode == 4
+        last = command.stderr.splitlines()[-1]
+        assert last.endswith(
+            "it goes on. Follow it with: ml-toolkit wait local://slow; end it with: "
+            "ml-toolkit cancel local://slow"
+        )
+
+
+def test_who_interrupts_the_following_is_told_what_to_type(jsonl, tmp_path):
+    command = [
+        *(TOOL, "run", jsonl([{"prompt": "x"}]), "stub/any", tmp_path / "out"),
+        *("--executor", "scripted", "--run-id", "left"),
+        *("--engine-kwargs", '{"script": {"hang_after": 0}}'),
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        for line in running.stderr:
+            if "RUNNING, running" in line:
+                break
+        running.send_signal(signal.SIGINT)
+        rest = running.stderr.read()
+    ml_toolkit("cancel", "local://left")
+
+    assert running.returncode == 4
+    assert rest.splitlines()[-1] == (
+        "error: local://left goes on without you. Follow it with: ml-toolkit wait "
+        "local://left; end it with: ml-toolkit cancel local://left"
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("list",),
+        ("list", "--json"),
+        ("logs", "local://read"),
+        ("status", "local://read"),
+        ("wait", "local://read"),
+        ("cancel", "local://read"),
+        ("backends",),
+        ("run", "--help"),
+    ],
+)
+def test_a_reader_that_has_gone_ends_a_command_quietly(scripted, command):
+    scripted("run", "--run-id", "read")
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    done = subprocess.run(
+        [TOOL, *command], stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+
+    assert done.returncode == -signal.SIGPIPE
+    assert b"Error" not in done.stderr
+    assert b"error" not in done.stderr
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"handle": "x"}', "whole"])
+def test_list_names_a_damaged_record_and_shows_the_others(scripted, home, damage):
+    scripted("run", "--run-id", "good")
+    good = home / "jobs/local/good.json"
+    bad = good.with_name("bad.json")
+    whole = good.read_text().replace("local://good", "no handle")
+    bad.write_text(whole if damage == "whole" else damage)
+
+    done = ml_toolkit("list")
+
+    assert done.returncode == 0
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["local://good"]
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"the record {bad} is left out: ")
 
 
 def test_a_failed_job_ends_with_1(scripted):

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -184,6 +186,73 @@ def test_a_home_that_cannot_be_written_is_refused(call, tmp_path, monkeypatch):
 
     with pytest.raises(RequestError, match="ML_TOOLKIT_HOME=.* cannot be written"):
         call()
+
+
+@pytest.mark.parametrize("options", [{}, {"output_format": "jsonl"}])
+@pytest.mark.parametrize("name", ["file/out", "file/more/out.jsonl"])
+def test_an_output_below_a_file_is_refused(call, tmp_path, name, options):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(RequestError, match="cannot be written: .*/file' is no folder"):
+        call(output_table=str(tmp_path / name), **options)
+
+
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
+@pytest.mark.parametrize("name", ["theirs", "theirs/out", "theirs/out.jsonl"])
+def test_an_output_in_somebody_elses_folder_is_refused(tmp_path, name, mode):
+    (tmp_path / "theirs").mkdir(mode=0o755)
+    script = (
+        "import os, shutil, sys, tempfile\n"
+        "from pathlib import Path\n"
+        "from ml_toolkit.functions.llm.inference import run_inference\n"
+        # Root may write anywhere; os.access asks for the real user.
+        "os.chmod(sys.argv[1], 0o555) if os.getuid() else os.setreuid(65534, -1)\n"
+        "here = Path(tempfile.mkdtemp(dir='/tmp'))\n"
+        "here.chmod(0o777)\n"
+        "os.environ['ML_TOOLKIT_HOME'] = str(here / 'home')\n"
+        "(here / 'rows.jsonl').write_text('{\"prompt\": \"a\"}')\n"
+        "try:\n"
+        "    run_inference(str(here / 'rows.jsonl'), 'm/x', sys.argv[2],"
+        " executor='scripted', output_format='jsonl', write_mode=sys.argv[3])\n"
+        "finally:\n"
+        "    print((here / 'home').exists())\n"
+        "    shutil.rmtree(here)\n"
+    )
+
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", script),
+            *(str(tmp_path / "theirs"), str(tmp_path / name), mode),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert f"cannot be written: {str(tmp_path / 'theirs')!r}" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("ml_toolkit_core.errors.RequestE")
+    assert done.stdout == "False\n"
+
+
+def test_an_executor_whose_packages_are_not_here_is_refused(jsonl, tmp_path, home):
+    script = (
+        "import sys\n"
+        "sys.modules['ray'] = None\n"  # as the import system says: not there
+        "from ml_toolkit.functions.llm.inference import run_inference\n"
+        "run_inference(sys.argv[1], 'm/x', sys.argv[2])\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, jsonl(ROWS), tmp_path / "out"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    last = done.stderr.splitlines()[-1]
+    assert "MissingExtra: executor='ray-vllm' needs 'ray' on this machine" in last
+    assert "pip install 'ml-toolkit-anyscale[executor-cpu]'" in last
+    assert not (home / "runs").exists()
 
 
 @pytest.mark.parametrize("model", ["cat.sch.m@prod", "cat.sch.m/3"])

@@ -592,3 +592,45 @@ def test_notes_ids_that_occur_twice_and_goes_on_when_asked_to(jsonl, tmp_path, c
     assert any(note in text for text in plan.to_json()["pinned"]["notes"])
     assert f"note id_column='id': {note}" in capfd.readouterr().err
     assert job.result().rows == 2
+
+
+def test_a_process_forked_while_a_job_is_submitted_does_not_keep_it_running(
+    jsonl, tmp_path
+):
+    source = jsonl(ROWS)
+    script = (
+        "import os, sys\n"
+        "from ml_toolkit.functions.llm.inference import run_inference\n"
+        "forked = []\n"
+        "end, keep = os.pipe()\n"
+        "def fork_once(event, _):\n"
+        "    if event == 'subprocess.Popen' and not forked:\n"
+        "        forked.append(os.fork())\n"
+        "        if not forked[0]:\n"
+        "            os.close(keep)\n"
+        "            os.read(end, 1)\n"  # until its parent has ended
+        "            os._exit(0)\n"
+        "sys.addaudithook(fork_once)\n"
+        f"job = run_inference({str(source)!r}, 'm/x', {str(tmp_path / 'out')!r},"
+        " executor='scripted', output_format='jsonl', run_id='forked',"
+        " progress=False, timeout_s=60)\n"
+        "print(len(forked), job.status().state)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout == "1 SUCCEEDED\n", done.stderr
+
+
+def test_what_this_machine_keeps_of_a_job_is_for_its_owner_alone(jsonl, tmp_path, home):
+    before = os.umask(0o022)
+    try:
+        scripted(jsonl(ROWS), tmp_path / "out")
+    finally:
+        os.umask(before)
+
+    kept = [home, *home.rglob("*")]
+    assert {"order.json", "worker.log", "worker.json"} <= {p.name for p in kept}
+    assert [p for p in kept if p.stat().st_mode & 0o077] == []

@@ -83,12 +83,21 @@ class StillRunning(ToolkitError):
     """The wait ended before the job did; the job goes on.
 
     Attributes:
+        message: What happened; what to do about it is said in the caller's words.
         handle: The job, to be passed to ``attach``.
     """
 
     def __init__(self, message: str, *, handle: "JobHandle") -> None:
         super().__init__(message)
+        self.message = message
         self.handle = handle
+
+    def __str__(self) -> str:
+        """Say what happened and, in Python's words, how to go on."""
+        return (
+            f"{self.message}. Follow it with attach({str(self.handle)!r}).wait(), or "
+            "end it with .cancel()"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by its parts."""

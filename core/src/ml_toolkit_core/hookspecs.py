@@ -103,7 +103,11 @@ class BackendHooks(Protocol):
 
 
 class Executor(Protocol):
-    """What runs on the far side; named in the group ``ml_toolkit.executors``."""
+    """What runs on the far side; named in the group ``ml_toolkit.executors``.
+
+    It may also have ``NEEDS``: the packages that it runs on, by their import names,
+    and what to install for each. compute_type ``local`` refuses to start without them.
+    """
 
     def check(self, order: WorkOrder) -> None:
         """Refuse, on the client and in milliseconds, what could not run.

@@ -104,7 +104,7 @@ class InferenceJob:
             elif now - heard >= unreachable_after_s:
                 raise Unreachable(
                     f"{self.handle}: no answer for {now - heard:.0f} s "
-                    f"({status.message}). The job may still run; attach to it later",
+                    f"({status.message}). The job may still run",
                     handle=self.handle,
                 )
             limits = [timeout_s]
@@ -118,9 +118,7 @@ class InferenceJob:
             if timeout_s is not None and now - begin >= timeout_s:
                 raise StillRunning(
                     f"{self.handle} is {status.state} after timeout_s={timeout_s:g}"
-                    f"{f' ({status.message})' if status.message else ''}; it goes on. "
-                    f"Follow it with attach({str(self.handle)!r}), or end it with "
-                    ".cancel()",
+                    f"{f' ({status.message})' if status.message else ''}; it goes on",
                     handle=self.handle,
                 )
             pause = min(max((now - begin) / 20, _POLL_S[0]), _POLL_S[1])
@@ -147,7 +145,7 @@ class InferenceJob:
         status = self.status()
         if not status.state.is_final:
             raise StillRunning(
-                f"{self.handle} is {status.state}; call .wait() first",
+                f"{self.handle} is {status.state} and has no result yet",
                 handle=self.handle,
             )
         if status.state is not JobState.SUCCEEDED:
@@ -169,7 +167,6 @@ class InferenceJob:
             return
         reason = seen.message or "the platform gives no reason"
         said = f"{self.handle} is still {seen.state} after {late}: {reason}"
-        end_it = f"End it with ml-toolkit cancel {self.handle}, or .cancel()"
         try:
             after = self.cancel()
         except ToolkitError as error:
@@ -177,7 +174,7 @@ class InferenceJob:
                 return
             raise StillRunning(
                 f"{said}. It may still start and run, because it could not be "
-                f"cancelled: {error}. {end_it}",
+                f"cancelled: {str(error).rstrip('.')}",
                 handle=self.handle,
             ) from error
         until = clock() + _CONFIRM_S
@@ -193,7 +190,7 @@ class InferenceJob:
         if not after.state.is_final:
             raise StillRunning(
                 f"{said}. It may still run: the platform was asked to end it and calls "
-                f"it {after.state} {_CONFIRM_S:.0f} s later. {end_it}",
+                f"it {after.state} {_CONFIRM_S:.0f} s later",
                 handle=self.handle,
             )
 

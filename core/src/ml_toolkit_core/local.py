@@ -1,12 +1,10 @@
 """compute_type "local": jobs as process groups of this machine.
 
-A worker holds a lock on its run's folder for as long as it lives, inherited from the
-call that started it. So any process can tell a running job from one that was killed,
-and no process number is ever trusted on its own.
+A worker holds a lock for as long as it lives. So any process can tell a running job
+from one that was killed, and no process number is ever trusted on its own.
 """
 
 import contextlib
-import fcntl
 import os
 import re
 import signal
@@ -14,19 +12,26 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from attrs import evolve
 
 from ml_toolkit_core import discovery, machine
-from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.errors import MissingExtra, RequestError
 from ml_toolkit_core.hookspecs import hookimpl
 from ml_toolkit_core.identity import differences
 from ml_toolkit_core.order import WorkOrder
-from ml_toolkit_core.paths import home, run_folder
+from ml_toolkit_core.paths import (
+    home,
+    private,
+    private_folder,
+    run_folder,
+    unwritable,
+)
 from ml_toolkit_core.records import read_json
+from ml_toolkit_core.runlock import hold, is_live, is_running
 from ml_toolkit_core.values import (
     RUN_ID_PATTERN,
     BackendInfo,
@@ -41,6 +46,7 @@ from ml_toolkit_core.values import (
 from ml_toolkit_core.wire import from_json
 
 NAME: Final = "local"
+_PID_FILE: Final = "worker.json"
 #: Seconds that a cancelled worker gets to end by itself.
 _GRACE_S: Final = 10.0
 
@@ -62,6 +68,7 @@ def describe() -> BackendInfo:
 def resolve_compute(request: InferenceRequest) -> ComputeTarget:
     """Take this machine, if it has what is asked for."""
     _check_home()
+    _check_engine(request.executor)
     gpus = machine.gpus()
     cores = machine.cores()
     wrong_type = request.gpu_type is not None and not any(
@@ -93,24 +100,29 @@ def submit(order: WorkOrder) -> JobHandle:
         RequestError: When this run's job lives already and is another one.
     """
     handle = JobHandle(backend=NAME, job_id=order.run_id)
-    with _lock(order.run_id) as lock:
+    _check_output(order)
+    with hold(order.run_id) as lock:
         last = _last_attempt(order.run_id)
-        if lock is None:  # somebody else submitted this run just now
+        # Somebody else submitted this run just now.
+        if lock is None or (last and is_live(last / _PID_FILE)):
             _check_same(order, last)
             return handle
         # Under the lock: nobody can have begun an attempt since it was counted.
         number = max(order.attempt, 1 + (_number(last) if last else 0))
         order = evolve(order, attempt=number)
         folder = run_folder(order.run_id) / f"attempt-{number:04d}"
-        folder.mkdir(parents=True)
+        private_folder(folder)
         order_file = folder / "order.json"
-        order_file.write_text(order.dumps(), encoding="utf-8")
-        with (folder / "worker.log").open("ab") as log:
+        with open(order_file, "w", encoding="utf-8", opener=private) as file:
+            file.write(order.dumps())
+        lock.is_handed_down = True
+        with open(folder / "worker.log", "ab", opener=private) as log:
             worker = subprocess.Popen(  # noqa: S603  our own interpreter and module
                 [
                     *(sys.executable, "-P", "-m", "ml_toolkit_core.worker"),
                     *(str(order_file), "--outcome", str(folder / "outcome.json")),
-                    *("--pid-file", str(folder / "worker.json")),
+                    *("--pid-file", str(folder / _PID_FILE)),
+                    *("--submit-lock", str(lock.descriptor)),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -118,7 +130,7 @@ def submit(order: WorkOrder) -> JobHandle:
                 cwd=folder,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
-                pass_fds=(lock,),
+                pass_fds=(lock.descriptor,),
             )
         _children[worker.pid] = worker
     return handle
@@ -129,7 +141,7 @@ def poll(handle: JobHandle) -> JobStatus:
     """Tell a running worker, an ended one and a killed one apart."""
     folder, attempt = _attempt(handle)
     _reap()
-    if _is_running(handle.job_id):
+    if is_running(handle.job_id, folder / _PID_FILE):
         return JobStatus(state=JobState.RUNNING, attempt=attempt)
     data = read_json(folder / "outcome.json")
     if data is not None:
@@ -151,10 +163,10 @@ def poll(handle: JobHandle) -> JobStatus:
 def cancel(handle: JobHandle) -> JobStatus:
     """End the worker's process group, gently first."""
     folder, _ = _attempt(handle)
-    if _is_running(handle.job_id):
+    if is_running(handle.job_id, folder / _PID_FILE):
         (folder / "cancelled").touch()
         _end(handle.job_id, folder)
-        if _is_running(handle.job_id):
+        if is_running(handle.job_id, folder / _PID_FILE):
             raise RequestError(
                 f"{handle} does not end: its worker hears no signal. Its process "
                 f"number is in {str(folder / 'worker.json')!r}"
@@ -230,51 +242,13 @@ def _attempt(handle: JobHandle) -> tuple[Path, int]:
     return folder, _number(folder)
 
 
-@contextlib.contextmanager
-def _lock(run_id: str) -> Iterator[int | None]:
-    """Hold the run's lock, or give None when a worker holds it."""
-    folder = run_folder(run_id)
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    if lock <= 2:  # noqa: PLR2004  a closed stdin: the child would put its own there
-        low, lock = lock, fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, 3)
-        os.close(low)
-    try:
-        # A poll holds the lock too, for microseconds: ask again before believing.
-        for _ in range(100):
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            time.sleep(0.001)
-        else:
-            yield None
-            return
-        yield lock
-    finally:
-        os.close(lock)
-
-
-def _is_running(run_id: str) -> bool:
-    try:
-        lock = os.open(run_folder(run_id) / "lock", os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
-
-
 def _end(run_id: str, folder: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         told = False
         deadline = time.monotonic() + _GRACE_S
-        while _is_running(run_id) and time.monotonic() < deadline:
+        while is_running(run_id, folder / _PID_FILE) and time.monotonic() < deadline:
             # A worker that has only just begun says its number in a moment.
-            record = read_json(folder / "worker.json")
+            record = read_json(folder / _PID_FILE)
             pid = record.get("pid") if isinstance(record, dict) else None
             if isinstance(pid, int) and not told:
                 # The lock says that it lives, so its process group is still its own.
@@ -287,11 +261,37 @@ def _end(run_id: str, folder: Path) -> None:
 
 def _check_home() -> None:
     """Refuse a home that cannot be written, before anything is started."""
-    there = home()
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+    there = unwritable(home())
+    if there is not None:
         raise RequestError(
             f"ML_TOOLKIT_HOME={str(home())!r} cannot be written ({str(there)!r}); set "
             "it to a folder of yours"
         )
+
+
+def _check_engine(name: str) -> None:
+    """Refuse an executor whose packages are not here: the worker is this Python.
+
+    Raises:
+        MissingExtra: Naming the first package, and what brings it.
+    """
+    needs = getattr(discovery.load(discovery.EXECUTORS, name), "NEEDS", {})
+    for package, extra in needs.items():
+        if find_spec(package) is None:
+            raise MissingExtra(
+                f"executor={name!r} needs {package!r} on this machine, which is not "
+                f"installed; pip install {extra!r}, or pass another compute_type"
+            )
+
+
+def _check_output(order: WorkOrder) -> None:
+    """Refuse an output that this user cannot write to, before anything is started."""
+    for uri in (order.output.uri, order.ledger_uri):
+        is_file = os.path.isfile(uri)  # noqa: PTH113  Path.is_file can raise
+        there = unwritable(Path(uri).parent if is_file else Path(uri))
+        if "://" not in uri and there is not None:
+            why = "is not yours to write to" if there.is_dir() else "is no folder"
+            raise RequestError(
+                f"output_table={order.output.name!r} cannot be written: "
+                f"{str(there)!r} {why}; choose another output_table"
+            )

@@ -1,6 +1,7 @@
 """What this machine remembers of a job, so that another process can attach."""
 
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Mapping
@@ -9,10 +10,13 @@ from urllib.parse import quote
 
 from attrs import frozen
 
-from ml_toolkit_core.paths import home
+from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.paths import home, private_folder
 from ml_toolkit_core.plan import InferencePlan
 from ml_toolkit_core.values import JobHandle
 from ml_toolkit_core.wire import Json, from_json, to_json
+
+log = logging.getLogger(__name__)
 
 
 @frozen(kw_only=True)
@@ -49,21 +53,31 @@ def save(handle: JobHandle, plan: InferencePlan) -> JobRecord:
 
 def find(handle: JobHandle) -> JobRecord | None:
     """Return what is remembered, or None on a machine that did not submit the job."""
-    data = read_json(_path(handle))
-    return None if data is None else from_json(JobRecord, data)
+    path = _path(handle)
+    return _read(path) if path.exists() else None
 
 
 def jobs() -> tuple[JobRecord, ...]:
     """Return all jobs that are remembered, the newest last."""
     files = (home() / "jobs").glob("*/*.json")
     by_time = sorted(files, key=lambda file: file.stat().st_mtime_ns)
-    data = [read_json(file) for file in by_time]
-    return tuple(from_json(JobRecord, item) for item in data if item is not None)
+    return tuple(job for file in by_time if (job := _read(file)) is not None)
+
+
+def _read(path: Path) -> JobRecord | None:
+    """Read a record; one that is damaged is named in a warning and left out."""
+    try:
+        record = from_json(JobRecord, json.loads(path.read_text(encoding="utf-8")))
+        JobHandle.parse(record.handle)
+    except (OSError, ValueError, RequestError) as error:
+        log.warning("the record %s is left out: %s", path, error)
+        return None
+    return record
 
 
 def write_json(path: Path, data: object) -> None:
     """Replace a small JSON file as a whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, delete=False
     ) as file:

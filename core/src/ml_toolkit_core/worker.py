@@ -1,17 +1,17 @@
 """The far side of the wire: ``python -m ml_toolkit_core.worker order.json``.
 
 Runs the order's executor and ends with 0 when the output is whole, else with 1.
-``--outcome FILE`` also writes how it ended, for platforms that keep no exit status, and
-``--pid-file FILE`` its process number, first of all.
+``--outcome FILE`` also writes how it ended, for platforms that keep no exit status.
+``--pid-file FILE`` takes its process number, first of all, and a lock that lasts as
+long as it does; ``--submit-lock FD`` is the lock that it then lets go.
 """
 
 import argparse
 import logging
-import os
 import sys
 from pathlib import Path
 
-from ml_toolkit_core import credentials
+from ml_toolkit_core import credentials, runlock
 from ml_toolkit_core.dispatch import load_executor
 from ml_toolkit_core.errors import ToolkitError
 from ml_toolkit_core.order import WorkOrder
@@ -28,9 +28,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("order", type=Path)
     parser.add_argument("--outcome", type=Path)
     parser.add_argument("--pid-file", type=Path)
+    parser.add_argument("--submit-lock", type=int)
     given = parser.parse_args(argv)
     if given.pid_file is not None:
-        write_json(given.pid_file, {"pid": os.getpid()})
+        runlock.live(given.pid_file, given.submit_lock)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )

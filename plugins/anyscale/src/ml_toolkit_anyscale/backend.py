@@ -149,7 +149,7 @@ def cancel(handle: JobHandle) -> JobStatus:
         said = f"{asked}; {status.message}" if status.message else asked
         return status if status.state.is_final else evolve(status, message=said)
     raise Unreachable(
-        f"{handle}: {sentence(fault, jobs.host)}. The job may go on; cancel it again",
+        f"{handle}: {sentence(fault, jobs.host)}. The job may go on",
         handle=handle,
     )
 
@@ -274,7 +274,7 @@ def _unseen(fault: Fault, host: str, handle: JobHandle) -> JobStatus:
     if fault.passes:
         return JobStatus(state=JobState.UNKNOWN, message=text)
     raise Unreachable(
-        f"{handle}: {text}. The job may go on; then attach({str(handle)!r})",
+        f"{handle}: {text}. The job may go on",
         handle=handle,
     )
 

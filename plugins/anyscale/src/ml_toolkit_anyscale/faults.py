@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from ml_toolkit_anyscale.transport import Call, Shut, Wire
+from ml_toolkit_anyscale.wire import Call, Shut, Wire
 
 #: Characters of a server's own sentence that are passed on.
 _SAID: Final = 400

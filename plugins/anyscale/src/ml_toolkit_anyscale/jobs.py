@@ -26,7 +26,8 @@ from ml_toolkit_anyscale.parcel import Parcel
 from ml_toolkit_anyscale.registered import Registered
 from ml_toolkit_anyscale.routing import queue_priority
 from ml_toolkit_anyscale.states import LIVE, Seen
-from ml_toolkit_anyscale.transport import Gate, Shut, Wire
+from ml_toolkit_anyscale.transport import Gate
+from ml_toolkit_anyscale.wire import Shut, Wire
 
 T = TypeVar("T")
 

@@ -11,7 +11,10 @@ from ml_toolkit_anyscale.executor.settings import choose_auth_mode
 from ml_toolkit_core import paths
 from ml_toolkit_core.order import WorkOrder
 
-__all__ = ["check", "execute"]
+__all__ = ["NEEDS", "check", "execute"]
+
+#: The packages that it runs on, and what brings each.
+NEEDS: Final = dict.fromkeys(("ray", "vllm"), "ml-toolkit-anyscale[executor-cpu]")
 
 #: By name: a client that only checks a request needs no tables, Ray or vLLM.
 _DRIVER: Final = "ml_toolkit_core.pipeline.driver:run"

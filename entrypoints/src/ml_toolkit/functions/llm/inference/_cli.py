@@ -1,6 +1,7 @@
 """The command ``ml-toolkit``: the same words as the Python call."""
 
 import json
+import signal
 import sys
 from importlib import import_module
 from typing import Annotated, Final, NoReturn
@@ -71,11 +72,34 @@ app.add_typer(about)
 def main() -> NoReturn:
     """Run the command; every error that we know ends in a sentence and a code."""
     try:
+        _run()
+    except BrokenPipeError:
+        # As other tools end when their reader has gone, and without a last flush.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGPIPE)
+    sys.exit(0)
+
+
+def _run() -> None:
+    try:
         app(standalone_mode=True)
     except ToolkitError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {_sentence(error)}", err=True)
         sys.exit(_exit_code(error))
-    sys.exit(0)
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # Typer makes a 1 of it
+            raise end.__context__ from None
+        raise
+
+
+def _sentence(error: ToolkitError) -> str:
+    """Say what went wrong, with what to type next and not what to call."""
+    if not isinstance(error, StillRunning):
+        return str(error)
+    return (
+        f"{error.message}. Follow it with: ml-toolkit wait {error.handle}; "
+        f"end it with: ml-toolkit cancel {error.handle}"
+    )
 
 
 def _exit_code(error: ToolkitError) -> int:

@@ -36,9 +36,7 @@ def finish(job: InferenceJob, *, as_json: bool, **how: Any) -> None:
         result = follow(job, **how).result()
     except KeyboardInterrupt:
         raise StillRunning(
-            f"{job.handle} goes on without you. Follow it with: ml-toolkit wait "
-            f"{job.handle}; end it with: ml-toolkit cancel {job.handle}",
-            handle=job.handle,
+            f"{job.handle} goes on without you", handle=job.handle
         ) from None
     typer.echo(json.dumps(to_json(result)) if as_json else _summary(result))
     if result.failed:

@@ -1,6 +1,7 @@
 """The commands that take a request: run and plan."""
 
 import functools
+import inspect
 import json
 from typing import Annotated, Any, Final
 
@@ -22,14 +23,17 @@ EXIT_STILL_RUNNING: Final = 4
 
 requests = typer.Typer()
 
-Table = Annotated[str, typer.Argument(metavar="INPUT_TABLE", help="What to read.")]
+Tables = Annotated[
+    list[str],
+    typer.Argument(metavar="INPUT_TABLE", help="What to read; several are one table."),
+]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="What answers.")]
 Output = Annotated[str, typer.Argument(metavar="OUTPUT_TABLE", help="What to write.")]
 
 
 @requests.command()
 def run(  # noqa: PLR0913, PLR0917  the options of run_inference
-    input_table: Table,
+    input_table: Tables,
     model: Model,
     output_table: Output,
     compute_type: Annotated[str, option("Where to run.")] = "local",
@@ -153,11 +157,21 @@ def _json(text: str | None, argument: str) -> dict[str, Json]:
     return value
 
 
+def _flag(name: str) -> str:
+    positional = {"input_table", "model", "output_table"}
+    return name.upper() if name in positional else f"--{name.replace('_', '-')}"
+
+
 def _pairs(options: list[str]) -> dict[str, str]:
     pairs = {}
     for given in options:
         name, separator, value = given.partition("=")
         if not separator:
             raise RequestError(f"--option {given!r} must be NAME=VALUE")
+        if name in inspect.signature(run).parameters:
+            raise RequestError(
+                f"--option {given!r}: {name!r} is no backend's option but an argument "
+                f"of run itself; see {_flag(name)} in ml-toolkit run --help"
+            )
         pairs[name] = value
     return pairs
