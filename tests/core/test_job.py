@@ -156,7 +156,8 @@ def test_a_cancel_that_is_not_confirmed_says_that_it_may_still_run(clock, wait):
 
     assert (
         "It may still run: the platform was asked to end it and calls it STARTING "
-        "60 s later. End it with ml-toolkit cancel far://job-1, or .cancel()"
+        "60 s later. Follow it with attach('far://job-1').wait(), or end it with "
+        ".cancel()"
     ) in str(caught.value)
 
 
@@ -170,7 +171,7 @@ def test_a_cancel_that_fails_says_why_and_that_it_may_still_run(clock, wait):
     assert f"still QUEUED after 30 s, start_timeout_s=30: {REASON}" in str(caught.value)
     assert (
         "It may still start and run, because it could not be cancelled: no answer to "
-        "that. End it with ml-toolkit cancel far://job-1"
+        "that. Follow it with attach('far://job-1').wait()"
     ) in str(caught.value)
 
 
