@@ -48,13 +48,13 @@ def load(group: str, name: str) -> Any:
     points = names[name]
     if len(points) > 1:
         raise PluginError(
-            f"{_NOUN[group]} {name!r} is claimed by {_sentence(points)}; uninstall one"
+            f"{_NOUN[group]} {name!r} is claimed by {sentence(points)}; uninstall one"
         )
     try:
         return points[0].load()
     except (Exception, SystemExit) as error:
         raise BackendLoadError(
-            f"{_NOUN[group]} {name!r} ({_sentence(points)}) cannot be imported: "
+            f"{_NOUN[group]} {name!r} ({sentence(points)}) cannot be imported: "
             f"{type(error).__name__}: {error}"
         ) from error
 
@@ -63,7 +63,8 @@ def _said(point: EntryPoint) -> tuple[str, str]:
     return (point.value, point.dist.name if point.dist else "")
 
 
-def _sentence(points: Sequence[EntryPoint]) -> str:
+def sentence(points: Sequence[EntryPoint]) -> str:
+    """Name entry points with the distributions that bring them."""
     return " and ".join(
         f"{value!r} of {dist or 'an unnamed distribution'}"
         for value, dist in sorted(map(_said, points), key=itemgetter(1))
