@@ -30,7 +30,6 @@ class OnViolation(enum.StrEnum):
     FORCE_UPDATE = "force_update"
 
 
-_text = [instance_of(str), min_len(1)]
 _number = optional([instance_of(int), ge(0)])
 
 
@@ -48,7 +47,7 @@ def _violation(given: str | None) -> OnViolation | None:
 class Match:
     """One condition on a job's labels."""
 
-    key: str = field(validator=_text)
+    key: str = field(validator=[instance_of(str), min_len(1)])
     operator: Operator = field(converter=Operator)
     values: tuple[str, ...] = field(
         default=(), converter=_texts, validator=deep_iterable(instance_of(str))
@@ -96,7 +95,7 @@ class PriorityPolicy:
 class Rule:
     """One scheduling rule: jobs whose labels meet all conditions go to a queue."""
 
-    resource_queue: str = field(validator=_text)
+    resource_queue: str = field(validator=[instance_of(str), min_len(1)])
     selector: tuple[Match, ...] = ()
     priority_policy: PriorityPolicy = PriorityPolicy()
 
