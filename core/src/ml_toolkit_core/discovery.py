@@ -1,8 +1,11 @@
 """Plugins by entry point: listed from metadata, imported one by one when used."""
 
+import functools
+import sys
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Final
 
 from ml_toolkit_core.errors import (
@@ -21,6 +24,22 @@ _NOUN: Final = {BACKENDS: "compute_type", EXECUTORS: "executor", CATALOGS: "cata
 
 def found(group: str) -> dict[str, tuple[EntryPoint, ...]]:
     """Return the entry points of a group by name, reading metadata only."""
+    return dict(_found(group, tuple(map(_seen, sys.path))))
+
+
+def _seen(folder: str) -> tuple[str, int]:
+    """Return what changes when a distribution comes or goes."""
+    try:
+        return folder, Path(folder).stat().st_mtime_ns
+    except OSError:  # entries of sys.path need not be there
+        return folder, 0
+
+
+# Reads a file of every distribution, and one call asks several times.
+@functools.lru_cache(maxsize=8)
+def _found(
+    group: str, _folders: tuple[tuple[str, int], ...]
+) -> dict[str, tuple[EntryPoint, ...]]:
     by_name: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=group):
         same = by_name.get(point.name, ())

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import field, fields, frozen
-from attrs.validators import deep_iterable, ge, instance_of, min_len, optional
+from attrs.validators import and_, deep_iterable, ge, instance_of, min_len, optional
 
 from ml_toolkit_core.errors import RequestError, did_you_mean
 
@@ -30,6 +30,7 @@ class OnViolation(enum.StrEnum):
     FORCE_UPDATE = "force_update"
 
 
+_text = and_(instance_of(str), min_len(1))
 _number = optional([instance_of(int), ge(0)])
 
 
@@ -47,7 +48,7 @@ def _violation(given: str | None) -> OnViolation | None:
 class Match:
     """One condition on a job's labels."""
 
-    key: str = field(validator=[instance_of(str), min_len(1)])
+    key: str = field(validator=_text)
     operator: Operator = field(converter=Operator)
     values: tuple[str, ...] = field(
         default=(), converter=_texts, validator=deep_iterable(instance_of(str))
@@ -95,7 +96,7 @@ class PriorityPolicy:
 class Rule:
     """One scheduling rule: jobs whose labels meet all conditions go to a queue."""
 
-    resource_queue: str = field(validator=[instance_of(str), min_len(1)])
+    resource_queue: str = field(validator=_text)
     selector: tuple[Match, ...] = ()
     priority_policy: PriorityPolicy = PriorityPolicy()
 
