@@ -58,6 +58,26 @@ def test_type_and_count_choose_family_1(gpu_type, num_gpus, name):
     assert name == choose(gpu_type=gpu_type, num_gpus=num_gpus).name
 
 
+def test_a_gpu_that_no_count_chooses_is_offered_by_name():
+    by_name = [
+        Shape(name=f"h200-{n}", head=H200, worker=H200, workers=n - 1) for n in (1, 3)
+    ]
+    known = {**DOCUMENTED, **{shape.name: shape for shape in by_name}}
+
+    with pytest.raises(RequestError) as caught:
+        choose(known, gpu_type="h200", num_gpus=8)
+
+    assert str(caught.value) == (
+        "gpu_type='h200' is in no Family-1 config, so num_gpus=8 chooses none. Pass "
+        "anyscale_compute_config= with a name: 'h200-1' (8 GPUs), 'h200-3' (24 GPUs)"
+    )
+
+
+def test_a_gpu_of_no_config_is_refused_by_its_name():
+    with pytest.raises(RequestError, match="gpu_type='a100' is in no compute config"):
+        auto_resolve("a100", 8)
+
+
 @pytest.mark.parametrize("shape", FAMILY_1.values(), ids=lambda shape: shape.name)
 def test_family_1_has_gpus_on_every_node(shape):
     assert shape.num_gpus == shape.total_nodes * 8

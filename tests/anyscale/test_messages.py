@@ -8,7 +8,7 @@ from emulators.anyscale import Drop, Stall, Status
 
 from ml_toolkit.functions.llm.inference import PlatformUnavailable, RequestError
 from ml_toolkit_anyscale.account import Account
-from ml_toolkit_anyscale.faults import Kind, Refused
+from ml_toolkit_anyscale.faults import Fault, Kind, Refused
 from ml_toolkit_anyscale.jobs import Jobs
 from ml_toolkit_anyscale.messages import error_of, sentence
 
@@ -160,6 +160,33 @@ def test_what_is_named_and_not_there_is_refused_with_its_option(
         ask(wait=False, **options)
 
     assert quiet_twin.jobs == []
+
+
+@pytest.mark.parametrize(
+    ("said", "option"),
+    [
+        ("Tag 'team' has a value that is too long.", "anyscale_tags"),
+        ("Too many tags.", "anyscale_tags"),
+        ("The job is at a stage that cannot be left.", None),
+        ("The percentage is out of bounds.", None),
+        ("It was queued already.", None),
+        ("CloudFormation failed.", None),
+        ("Project 'my-queue' was not found.", "anyscale_project"),
+        ("Project 'x' was not found in cloud 'y'.", "anyscale_project"),
+        ("priority 5 is too high for queue 'base'.", "anyscale_priority"),
+        ("job_queue_config is wrong.", "anyscale_job_queue"),
+        ("The user's image can't be pulled.", "anyscale_image_uri"),
+    ],
+)
+def test_the_option_is_that_of_the_first_word_and_of_no_part_of_one(said, option):
+    fault = Fault(kind=Kind.INVALID, status=400, said=said)
+
+    todo = sentence(fault, "h").rpartition(". ")[2]
+
+    if option is None:
+        assert todo.startswith("Change the request")
+    else:
+        assert todo.startswith(f"Pass another {option}=")
 
 
 @pytest.mark.parametrize(

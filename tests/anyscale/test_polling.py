@@ -1,9 +1,7 @@
 """What a job's state is, whatever happens to the requests that ask for it."""
 
 import random
-import subprocess
-import sysconfig
-from pathlib import Path
+import sys
 
 import pytest
 from emulators.anyscale import Drop, Stall, Status
@@ -16,20 +14,20 @@ from ml_toolkit.functions.llm.inference import (
     Unreachable,
     attach,
 )
+from ml_toolkit.functions.llm.inference._cli import main
 from ml_toolkit_anyscale import backend
 from ml_toolkit_anyscale.states import STATES
 from ml_toolkit_core.values import JobHandle
 
 JOB = "GET /ext/v0/production_jobs/"
 TERMINATE = "POST /ext/v0/production_jobs/.*/terminate"
-TOOL = Path(sysconfig.get_path("scripts")) / "ml-toolkit"
 
 
 @pytest.fixture
-def made(ask, quiet_twin):
+def made(jobs, parcel, quiet_twin):
     """Return a job that runs nothing, as the caller and the twin hold it."""
-    job = ask(wait=False)
-    return job, quiet_twin.jobs[0]
+    handle = JobHandle(backend="anyscale", job_id=jobs.create(parcel()))
+    return attach(handle), quiet_twin.jobs[0]
 
 
 @pytest.mark.parametrize(
@@ -162,16 +160,21 @@ def test_a_job_that_anyscale_does_not_end_may_still_run_and_is_said_to(
     assert there.state == "PENDING"
 
 
-def test_the_command_that_waits_ends_a_job_that_does_not_start(made, quiet_twin):
+def test_the_command_that_waits_ends_a_job_that_does_not_start(
+    made, quiet_twin, monkeypatch, capsys
+):
     _, there = made
     quiet_twin.plane.move(there, "PENDING", "queue 'base': 3 before it")
-    command = [TOOL, "wait", f"anyscale://{there.id}", "--start-timeout-s", "0.1"]
+    command = ["wait", f"anyscale://{there.id}", "--start-timeout-s", "0.1"]
+    monkeypatch.setattr(sys, "argv", ["ml-toolkit", *command])
 
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with pytest.raises(SystemExit) as ended:
+        main()
 
-    assert done.returncode == 1
-    assert f"] anyscale://{there.id} QUEUED: queue 'base': 3 before it" in done.stderr
-    assert "3 before it. It was cancelled" in done.stderr
+    said = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert f"] anyscale://{there.id} QUEUED: queue 'base': 3 before it" in said
+    assert "3 before it. It was cancelled" in said
     assert there.state == "TERMINATED"
 
 

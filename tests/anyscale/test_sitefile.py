@@ -158,6 +158,150 @@ def test_a_wrong_file_is_refused_with_what_would_work(site, text, rules, message
         site(text, rules)
 
 
+#: A value of every type that TOML has, as it is written and as Python shows it.
+LITERALS = {
+    '""': "''",
+    "'x'": "'x'",
+    "7": "7",
+    "0.5": "0.5",
+    "inf": "inf",
+    "true": "True",
+    "2026-11-30": "datetime.date(2026, 11, 30)",
+    "12:00:00": "datetime.time(12, 0)",
+    "[]": "[]",
+    "['x', 7]": "['x', 7]",
+    "[['x']]": "[['x']]",
+    "{}": "{}",
+    "{a = {b = 'x'}}": "{'a': {'b': 'x'}}",
+}
+TEXT = {"'x'"}
+#: Where an entry stands, and the values that it may have, as far as types go.
+ENTRIES = {
+    "": {
+        "image_uri": TEXT,
+        "cloud": TEXT,
+        "project": TEXT,
+        "teams": {"[]"},
+        "scheduler_config": TEXT,
+        "instances": {"{}"},
+        "compute_configs": {"{}"},
+    },
+    "[instances]\n": {"big": set()},
+    "[instances.big]\ncpus = 8\nmemory_gib = 8\n": {
+        "gpus": {"7"},
+        "gpu_type": TEXT,
+        "gpu_memory_gib": {"7"},
+    },
+    "[instances.big]\nmemory_gib = 8\n": {"cpus": {"7"}},
+    "[instances.big]\ncpus = 8\n": {"memory_gib": {"7"}},
+    "[compute_configs]\n": {"a": set()},
+    "[compute_configs.a]\nworker = 'p5.48xlarge'\n": {
+        "head": set(),
+        "workers": {"7"},
+        "auto": {"true"},
+    },
+    "[compute_configs.a]\nhead = 'p5.48xlarge'\n": {"worker": set()},
+}
+#: Refused for more than its type, so what is said differs.
+OTHERWISE = {("big", "{}"), ("a", "{}"), ("head", "'x'"), ("worker", "'x'")}
+
+
+@pytest.mark.parametrize("literal", LITERALS)
+@pytest.mark.parametrize(
+    ("table", "key"), [(table, key) for table, keys in ENTRIES.items() for key in keys]
+)
+def test_a_value_of_the_wrong_type_is_refused_by_file_key_and_value(
+    site, table, key, literal
+):
+    text = f"{table}{key} = {literal}\n"
+    if literal in ENTRIES[table][key]:
+        site(text, RULES) if key != "scheduler_config" else None
+        return
+
+    with pytest.raises(RequestError) as caught:
+        site(text)
+
+    said = str(caught.value)
+    assert "site.toml'" in said
+    assert key in said
+    if (key, literal) not in OTHERWISE and literal != "{a = {b = 'x'}}":
+        assert LITERALS[literal] in said
+        assert "must be" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[instances.big]\ngpus = 8",
+            r"\[instances.'big'\] needs cpus, a whole number",
+        ),
+        ("[compute_configs.a]\nauto = true", "needs a head, the name of an instance"),
+        ("image_uri = 7", "image_uri = 7 must be a text that is not empty, in quotes"),
+        ("teams = 'x'", r"teams = 'x' must be a list of texts .*\['one', 'two'\]"),
+    ],
+)
+def test_what_an_entry_needs_is_said(site, text, message):
+    with pytest.raises(RequestError, match=message):
+        site(text)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ("scheduling_rules: 3", "scheduling_rules must be a list of mappings: 3"),
+        ("scheduling_rules: [3]", r"must be a list of mappings: \[3\]"),
+        ("scheduling_rules: {a: 3}", "must be a list of mappings"),
+        ("resource_queues: [x]", r"resource_queues must be a list of mappings: \['x'"),
+        ("scheduling_rules: [{resource_queue: 3}]", "rule 1: 'resource_queue' must be"),
+        ("scheduling_rules: [{resource_queue: q, selector: 3}]", "rule 1: "),
+        ("scheduling_rules: [{resource_queue: q, selector: [3]}]", "rule 1: 3 must be"),
+        (
+            (
+                "scheduling_rules: [{resource_queue: q, selector: "
+                "[{key: team, operator: in, values: yoda}]}]"
+            ),
+            r"values: 'yoda' must be a list, as \[yoda\]",
+        ),
+        (
+            (
+                "scheduling_rules: [{resource_queue: q, selector: "
+                "[{key: 3, operator: exists}]}]"
+            ),
+            "rule 1: 'key' must be",
+        ),
+        (
+            "scheduling_rules: [{resource_queue: q, priority_policy: 3}]",
+            "rule 1: 3 must be a mapping of default, min",
+        ),
+        (
+            "scheduling_rules: [{resource_queue: q, priority_policy: {min: x}}]",
+            "rule 1: 'min' must be",
+        ),
+    ],
+)
+def test_rules_of_wrong_types_are_refused_by_rule(site, rules, message):
+    with pytest.raises(RequestError, match=message):
+        site("scheduler_config = 'scheduler.yaml'", rules)
+
+
+def test_a_change_of_either_file_is_seen_at_once(site):
+    text = "scheduler_config = 'scheduler.yaml'\nteams = ['x']"
+    assert site(text).teams == ("x",)
+
+    changed = site(text.replace("'x'", "'y'"), RULES.replace("7", "8"))
+
+    assert changed.teams == ("y",)
+    assert explain_route({}, changed.rules).priority == 8
+
+
+def test_the_same_rules_are_parsed_once(site):
+    text = "scheduler_config = 'scheduler.yaml'"
+
+    assert site(text).rules is site(text).rules
+    assert default_rules() is default_rules()
+
+
 def test_a_file_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setenv(VARIABLE, "/nowhere/site.toml")
 

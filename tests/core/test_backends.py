@@ -71,6 +71,51 @@ def test_the_core_answers_what_a_backend_does_not(backends):
         hooks.cancel(HANDLE)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Lab!", "backend 'Lab!': a name is of small letters"),
+        ("", "backend '': a name"),
+        (None, "backend None: a name"),
+        ("mine\n", "a name is of small letters"),
+        (
+            "local",
+            "'local' is installed already, as 'ml_toolkit_core.local' of ml-toolkit-",
+        ),
+        ("anyscale", "'anyscale' is installed already, as .* of ml-toolkit-anyscale"),
+        ("local_fast", "'local_fast' cannot be beside backend 'local'.*'local_fast_'"),
+        ("lab", "backend 'lab' cannot be beside backend 'lab_two'.*'lab_two_'"),
+    ],
+)
+def test_a_name_that_cannot_stand_beside_the_others_is_refused(backends, name, message):
+    backends.register("lab_two", Minimal())
+    before = backends.names()
+
+    with pytest.raises(RequestError, match=message):
+        backends.register(name, Minimal())
+
+    assert backends.names() == before
+
+
+def test_a_name_that_only_begins_alike_is_taken(backends):
+    backends.register("lab_two", Minimal())
+    backends.register("lab_twofold", Minimal())
+
+    assert {"lab_two", "lab_twofold"} < set(backends.names())
+
+
+def test_the_same_name_again_takes_the_place_of_the_earlier_one(backends):
+    class Later(Minimal):
+        @hookimpl
+        def poll(self):
+            return JobStatus(state=JobState.SUCCEEDED)
+
+    backends.register("mine", Minimal())
+    backends.register("mine", Later())
+
+    assert backends.get("mine").poll(HANDLE).state is JobState.SUCCEEDED
+
+
 def test_a_class_is_refused(backends):
     with pytest.raises(PluginError, match="is the class Minimal"):
         backends.register("mine", Minimal)

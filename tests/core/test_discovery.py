@@ -42,6 +42,14 @@ def test_a_plugin_that_cannot_be_imported_breaks_nothing_but_itself(
     sys.modules.pop("bad_mod", None)
 
 
+def test_a_distribution_that_comes_later_is_found(distribution):
+    assert "late" not in discovery.found(discovery.BACKENDS)
+
+    distribution("later", "[ml_toolkit.backends]\nlate = late_mod\n", {})
+
+    assert "late" in discovery.found(discovery.BACKENDS)
+
+
 def test_two_distributions_with_one_name_are_both_named(distribution):
     distribution("one", "[ml_toolkit.backends]\ntwice = mod_one\n", {})
     distribution("two", "[ml_toolkit.backends]\ntwice = mod_two\n", {})

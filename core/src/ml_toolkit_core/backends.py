@@ -1,6 +1,7 @@
 """Discovery and selection of backends; the only user of pluggy's manager."""
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -8,8 +9,14 @@ import pluggy
 from attrs import define, field
 
 from ml_toolkit_core import defaults, discovery
-from ml_toolkit_core.errors import PluginError, ToolkitError, did_you_mean
+from ml_toolkit_core.errors import (
+    PluginError,
+    RequestError,
+    ToolkitError,
+    did_you_mean,
+)
 from ml_toolkit_core.hookspecs import BackendHooks
+from ml_toolkit_core.values.request import NAME_PATTERN
 
 #: Hooks that only the backend itself can answer.
 REQUIRED: Final = ("resolve_compute", "submit", "poll")
@@ -33,9 +40,13 @@ class Backends:
     def register(self, name: str, plugin: object) -> None:
         """Add a backend of this process, for notebooks and tests.
 
+        The same name again takes the place of what was registered under it.
+
         Raises:
+            RequestError: When no backend can have this name beside the others.
             PluginError: When the plugin does not keep the contract.
         """
+        self._check_name(name)
         self._hooks[name] = _hooks(name, plugin)
         self._registered[name] = plugin
 
@@ -50,6 +61,27 @@ class Backends:
             plugin = discovery.load(discovery.BACKENDS, name)
             self._hooks[name] = _hooks(name, plugin)
         return self._hooks[name]
+
+    def _check_name(self, name: str) -> None:
+        if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
+            raise RequestError(
+                f"backend {name!r}: a name is of small letters, digits and "
+                "underscores, and begins with a letter"
+            )
+        installed = discovery.found(discovery.BACKENDS).get(name)
+        if installed:
+            raise RequestError(
+                f"backend {name!r} is installed already, as "
+                f"{discovery.sentence(installed)}; register yours under another name"
+            )
+        for other in self.names():
+            short, long = sorted((name, other), key=len)
+            if long.startswith(f"{short}_"):
+                raise RequestError(
+                    f"backend {name!r} cannot be beside backend {other!r}: options "
+                    f"that begin with {f'{long}_'!r} could be of either. Register "
+                    "yours under another name"
+                )
 
 
 def _hooks(name: str, plugin: object) -> BackendHooks:

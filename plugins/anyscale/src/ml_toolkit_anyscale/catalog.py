@@ -150,10 +150,18 @@ def auto_resolve(
     Raises:
         RequestError: When there is none, with the near ones.
     """
+    gpu_type = check_gpu_type(gpu_type, known)
     same = [shape for shape in known.values() if shape.gpu_type == gpu_type]
     auto = {shape.num_gpus: shape for shape in same if shape.auto}
     if num_gpus in auto:
         return auto[num_gpus]
+    if not auto:
+        names = [f"{shape.name!r} ({shape.num_gpus} GPUs)" for shape in same]
+        raise RequestError(
+            f"gpu_type={gpu_type!r} is in no Family-1 config, so num_gpus={num_gpus!r} "
+            f"chooses none. Pass anyscale_compute_config= with a name: "
+            f"{', '.join(names)}"
+        )
     counts = sorted(auto)
     near = [
         *[count for count in counts if count < num_gpus][-1:],

@@ -1,5 +1,6 @@
 """What a person is told of a failure at Anyscale: what happened, and what to do."""
 
+import re
 from typing import Final
 
 from ml_toolkit_anyscale.account import TOKEN
@@ -16,6 +17,8 @@ _OPTIONS: Final = {
     "priority": "anyscale_priority",
     "tag": "anyscale_tags",
 }
+#: Names that somebody gave; a quote within a word is none.
+_QUOTED: Final = r"""(?<!\w)(['"`]).*?\1"""
 
 
 def sentence(fault: Fault, host: str) -> str:
@@ -53,8 +56,14 @@ def error_of(fault: Fault, host: str) -> RequestError:
 
 
 def _look_at(said: str) -> str:
-    low = said.lower()
-    option = next((option for word, option in _OPTIONS.items() if word in low), None)
+    """Take the option whose word comes first, as a word and not as somebody's name."""
+    bare = re.sub(_QUOTED, " ", said).lower().replace("_", " ")
+    found = {
+        place.start(): option
+        for word, option in _OPTIONS.items()
+        if (place := re.search(rf"\b{word}s?\b", bare))
+    }
+    option = found[min(found)] if found else None
     if option is None:
         return "Change the request; the same one will be refused again"
     return f"Pass another {option}=, or have what it names made at Anyscale"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import field, fields, frozen
-from attrs.validators import deep_iterable, ge, instance_of, min_len, optional
+from attrs.validators import and_, deep_iterable, ge, instance_of, min_len, optional
 
 from ml_toolkit_core.errors import RequestError, did_you_mean
 
@@ -30,7 +30,13 @@ class OnViolation(enum.StrEnum):
     FORCE_UPDATE = "force_update"
 
 
+_text = and_(instance_of(str), min_len(1))
+_number = optional([instance_of(int), ge(0)])
+
+
 def _texts(given: Iterable[str] | None) -> tuple[str, ...]:
+    if isinstance(given, str):  # which would be a tuple of its letters
+        raise TypeError(f"values: {given!r} must be a list, as [{given}]")
     return tuple(given or ())
 
 
@@ -42,7 +48,7 @@ def _violation(given: str | None) -> OnViolation | None:
 class Match:
     """One condition on a job's labels."""
 
-    key: str = field(validator=min_len(1))
+    key: str = field(validator=_text)
     operator: Operator = field(converter=Operator)
     values: tuple[str, ...] = field(
         default=(), converter=_texts, validator=deep_iterable(instance_of(str))
@@ -80,9 +86,9 @@ class Match:
 class PriorityPolicy:
     """The priorities that a rule gives and allows; the higher runs first."""
 
-    default: int | None = field(default=None, validator=optional(ge(0)))
-    min: int | None = field(default=None, validator=optional(ge(0)))
-    max: int | None = field(default=None, validator=optional(ge(0)))
+    default: int | None = field(default=None, validator=_number)
+    min: int | None = field(default=None, validator=_number)
+    max: int | None = field(default=None, validator=_number)
     on_violation: OnViolation | None = field(default=None, converter=_violation)
 
 
@@ -90,7 +96,7 @@ class PriorityPolicy:
 class Rule:
     """One scheduling rule: jobs whose labels meet all conditions go to a queue."""
 
-    resource_queue: str = field(validator=min_len(1))
+    resource_queue: str = field(validator=_text)
     selector: tuple[Match, ...] = ()
     priority_policy: PriorityPolicy = PriorityPolicy()
 
@@ -152,10 +158,10 @@ class RuleSet:
                     f"{source} has {key!r}, which a scheduler config has not."
                     f"{did_you_mean(str(key), known)} Known: {', '.join(known)}"
                 )
-        rules = config.get("scheduling_rules") or ()
-        queues = config.get("resource_queues") or ()
+        rules = _list(config, "scheduling_rules", source)
+        queues = _list(config, "resource_queues", source)
         return cls(
-            queues=tuple(str(queue["name"]) for queue in queues),
+            queues=tuple(str(queue.get("name")) for queue in queues),
             rules=tuple(
                 _rule(rule, f"{source}, rule {number}")
                 for number, rule in enumerate(rules, start=1)
@@ -164,7 +170,19 @@ class RuleSet:
         )
 
 
-def _rule(data: Any, where: str) -> Rule:
+def _list(
+    config: Mapping[str, Any], key: str, source: str
+) -> Sequence[Mapping[str, Any]]:
+    found = config.get(key) or ()
+    each_is_one = isinstance(found, Sequence) and all(
+        isinstance(item, Mapping) for item in found
+    )
+    if not each_is_one:
+        raise RequestError(f"{source}: {key} must be a list of mappings: {found!r:.80}")
+    return found
+
+
+def _rule(data: Mapping[str, Any], where: str) -> Rule:
     try:
         selector = data.get("selector") or ()
         rule: Rule = _build(
@@ -184,6 +202,8 @@ def _rule(data: Any, where: str) -> Rule:
 
 def _build(cls: Any, data: Mapping[str, Any]) -> Any:
     known = [f.name for f in fields(cls)]
+    if not isinstance(data, Mapping):
+        raise TypeError(f"{data!r:.80} must be a mapping of {', '.join(known)}")
     for key in data:
         if key not in known:
             raise ValueError(f"there is no {key!r}.{did_you_mean(str(key), known)}")

@@ -1,7 +1,7 @@
 """What stands behind a compute config: kinds of machines, and how many."""
 
 from attrs import field, frozen
-from attrs.validators import ge, min_len
+from attrs.validators import ge, min_len, optional
 
 
 @frozen(kw_only=True)
@@ -22,7 +22,7 @@ class Node:
     memory_gib: int = field(validator=ge(1))
     gpus: int = field(default=0, validator=ge(0))
     gpu_type: str | None = None
-    gpu_memory_gib: int | None = None
+    gpu_memory_gib: int | None = field(default=None, validator=optional(ge(1)))
 
 
 @frozen(kw_only=True)

@@ -3,15 +3,16 @@
 ``ML_TOOLKIT_ANYSCALE_FILE`` names a TOML file; without it, everything is as documented.
 """
 
+import functools
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from attrs import fields, frozen
+from attrs import frozen
 
 from ml_toolkit_anyscale.catalog import CPU_HEAD, P5, P6_B200, check_new
 from ml_toolkit_anyscale.rules import RuleSet
@@ -19,6 +20,32 @@ from ml_toolkit_anyscale.shapes import Node, Shape
 from ml_toolkit_core.errors import RequestError, did_you_mean
 
 VARIABLE: Final = "ML_TOOLKIT_ANYSCALE_FILE"
+#: What each entry must be, and how such a value is written.
+_TEXT: Final = (str, "a text that is not empty, in quotes")
+_COUNT: Final = (int, "a whole number")
+_TABLE: Final = (dict, "a table")
+_SITE: Final = {
+    "image_uri": _TEXT,
+    "cloud": _TEXT,
+    "project": _TEXT,
+    "teams": (list, "a list of texts that are not empty, as ['one', 'two']"),
+    "scheduler_config": _TEXT,
+    "instances": _TABLE,
+    "compute_configs": _TABLE,
+}
+_INSTANCE: Final = {
+    "cpus": _COUNT,
+    "memory_gib": _COUNT,
+    "gpus": _COUNT,
+    "gpu_type": _TEXT,
+    "gpu_memory_gib": _COUNT,
+}
+_CONFIG: Final = {
+    "head": _TEXT,
+    "worker": _TEXT,
+    "workers": _COUNT,
+    "auto": (bool, "true or false"),
+}
 _KNOWN_NODES: Final = {node.instance: node for node in (CPU_HEAD, P5, P6_B200)}
 
 
@@ -54,7 +81,7 @@ def load_site() -> Site:
         return Site(rules=default_rules())
     path = Path(named).expanduser()
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = _toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RequestError(f"{VARIABLE}={named!r} cannot be read: {error}") from error
     return _site(data, path)
@@ -63,8 +90,8 @@ def load_site() -> Site:
 def default_rules() -> RuleSet:
     """Return the documented rules."""
     file = resources.files("ml_toolkit_anyscale") / "scheduler.yaml"
-    config = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return RuleSet.of(config, "the documented scheduler config")
+    text = file.read_text(encoding="utf-8")
+    return _rules(text, "the documented scheduler config")
 
 
 def load_rules(path: Path) -> RuleSet:
@@ -74,17 +101,26 @@ def load_rules(path: Path) -> RuleSet:
         RequestError: When it is none.
     """
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return _rules(path.read_text(encoding="utf-8"), str(path))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise RequestError(f"scheduler_config={str(path)!r}: {error}") from error
-    return RuleSet.of(config, str(path))
+
+
+# One call asks for the site several times. A file is read each time, so that a change
+# is seen, and the same text is parsed once.
+@functools.lru_cache(maxsize=8)
+def _toml(text: str) -> Mapping[str, Any]:
+    return tomllib.loads(text)
+
+
+@functools.lru_cache(maxsize=8)
+def _rules(text: str, source: str) -> RuleSet:
+    return RuleSet.of(yaml.safe_load(text), source)
 
 
 def _site(data: Mapping[str, Any], path: Path) -> Site:
     where = f"{VARIABLE}={str(path)!r}"
-    known = ("image_uri", "cloud", "project", "teams", "scheduler_config")
-    sections = ("instances", "compute_configs")
-    _check_keys(data, (*known, *sections), where)
+    _check(data, _SITE, where)
     rules = data.get("scheduler_config")
     nodes = {
         **_KNOWN_NODES,
@@ -107,7 +143,7 @@ def _site(data: Mapping[str, Any], path: Path) -> Site:
 
 
 def _node(name: str, data: Mapping[str, Any], where: str) -> Node:
-    _check_keys(data, [f.name for f in fields(Node) if f.name != "instance"], where)
+    _check(data, _INSTANCE, where, needed=("cpus", "memory_gib"))
     try:
         return Node(instance=name, **data)
     except (TypeError, ValueError) as error:
@@ -117,16 +153,18 @@ def _node(name: str, data: Mapping[str, Any], where: str) -> Node:
 def _shape(
     name: str, data: Mapping[str, Any], nodes: Mapping[str, Node], where: str
 ) -> Shape:
-    _check_keys(data, ("head", "worker", "workers", "auto"), where)
+    _check(data, _CONFIG, where)
+    if not {"head", "worker"} & set(data):
+        raise RequestError(f"{where} needs a head, the name of an instance")
     head = data.get("head", data.get("worker"))
     worker = data.get("worker", head)
-    for instance in (head, worker):
+    for entry, instance in (("head", head), ("worker", worker)):
         if instance not in nodes:
             hint = did_you_mean(str(instance), nodes)
             raise RequestError(
-                f"{where}: {instance!r} is no instance known here.{hint} Describe it "
-                "in an [instances] table with cpus, memory_gib, gpus, gpu_type and "
-                f"gpu_memory_gib. Known: {', '.join(map(repr, nodes))}"
+                f"{where}: {entry} = {instance!r} is no instance known here.{hint} "
+                "Describe it in an [instances] table with cpus, memory_gib, gpus, "
+                f"gpu_type and gpu_memory_gib. Known: {', '.join(map(repr, nodes))}"
             )
     try:
         shape = Shape(
@@ -142,10 +180,29 @@ def _shape(
     return shape
 
 
-def _check_keys(data: Mapping[str, Any], known: Any, where: str) -> None:
-    for key in data:
-        if key not in known:
+def _check(
+    data: object,
+    kinds: Mapping[str, tuple[type, str]],
+    where: str,
+    *,
+    needed: Sequence[str] = (),
+) -> None:
+    """Refuse keys that are no entries, and values that none can have."""
+    if not isinstance(data, dict):
+        raise RequestError(f"{where} is {data!r}, and must be {_TABLE[1]}")
+    for key, value in data.items():
+        if key not in kinds:
             raise RequestError(
-                f"{where} has {key!r}, which is no entry.{did_you_mean(key, known)} "
-                f"Known: {', '.join(known)}"
+                f"{where} has {key!r}, which is no entry.{did_you_mean(key, kinds)} "
+                f"Known: {', '.join(kinds)}"
             )
+        kind, words = kinds[key]
+        texts = [value] if kind is str else value if kind is list else []
+        # A bool is an int to Python, and to nobody else.
+        if type(value) is not kind or not all(
+            isinstance(text, str) and text for text in texts
+        ):
+            raise RequestError(f"{where}: {key} = {value!r} must be {words}")
+    for key in needed:
+        if key not in data:
+            raise RequestError(f"{where} needs {key}, {kinds[key][1]}")

@@ -279,10 +279,12 @@ def register_backend(name: str, plugin: object) -> None:
     """Add a backend to this process, for notebooks and tests.
 
     Args:
-        name: Its ``compute_type``.
+        name: Its ``compute_type``; the same again takes the earlier one's place.
         plugin: A module or an instance with hook implementations.
 
     Raises:
+        RequestError: The name is none, is an installed backend's, or would share the
+            prefix of its options with another's.
         PluginError: It does not keep the contract.
     """
     _BACKENDS.register(name, plugin)
