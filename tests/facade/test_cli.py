@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -166,11 +167,13 @@ def test_list_names_a_damaged_record_and_shows_the_others(scripted, home, damage
     bad.write_text(whole if damage == "whole" else damage)
 
     done = ml_toolkit("list")
+    again = scripted("run", "--run-id", "good")
 
+    assert "is left out" not in again.stderr
     assert done.returncode == 0
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["local://good"]
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"the record {bad} is left out: ")
+    assert line.startswith(f"the record {str(bad)!r} is left out: ")
 
 
 def test_a_failed_job_ends_with_1(scripted):
@@ -229,6 +232,21 @@ def test_backends_lists_what_is_installed():
     done = ml_toolkit("backends", "--json")
 
     assert set(json.loads(done.stdout)) == {"anyscale", "databricks", "local"}
+
+
+def test_the_version_is_that_of_the_distribution():
+    done = ml_toolkit("--version")
+
+    assert done.stdout == f"ml-toolkit {version('ml-toolkit-inference')}\n"
+    assert done.returncode == 0
+
+
+def test_to_cancel_a_job_that_has_ended_says_how_it_ended(scripted):
+    scripted("run", "--run-id", "over")
+
+    done = ml_toolkit("cancel", "local://over")
+
+    assert done.stdout.startswith("SUCCEEDED, done, 3/3 rows")
 
 
 def test_an_unknown_job_ends_with_2():

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -54,23 +54,27 @@ def save(handle: JobHandle, plan: InferencePlan) -> JobRecord:
 def find(handle: JobHandle) -> JobRecord | None:
     """Return what is remembered, or None on a machine that did not submit the job."""
     path = _path(handle)
-    return _read(path) if path.exists() else None
+    return _read(path, log.warning) if path.exists() else None
 
 
-def jobs() -> tuple[JobRecord, ...]:
-    """Return all jobs that are remembered, the newest last."""
+def jobs(*, left_out: Callable[[str], None] = log.info) -> tuple[JobRecord, ...]:
+    """Return all jobs that are remembered, the newest last.
+
+    Args:
+        left_out: Gets a sentence for each record that cannot be read.
+    """
     files = (home() / "jobs").glob("*/*.json")
     by_time = sorted(files, key=lambda file: file.stat().st_mtime_ns)
-    return tuple(job for file in by_time if (job := _read(file)) is not None)
+    found = (_read(file, left_out) for file in by_time)
+    return tuple(record for record in found if record is not None)
 
 
-def _read(path: Path) -> JobRecord | None:
-    """Read a record; one that is damaged is named in a warning and left out."""
+def _read(path: Path, left_out: Callable[[str], None]) -> JobRecord | None:
     try:
         record = from_json(JobRecord, json.loads(path.read_text(encoding="utf-8")))
         JobHandle.parse(record.handle)
     except (OSError, ValueError, RequestError) as error:
-        log.warning("the record %s is left out: %s", path, error)
+        left_out(f"the record {str(path)!r} is left out: {error}")
         return None
     return record
 

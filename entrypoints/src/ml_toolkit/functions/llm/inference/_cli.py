@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -64,6 +65,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"ml-toolkit {version('ml-toolkit-inference')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", help="Print the version.", callback=_print_version, is_eager=True
+    ),
+]
+
+
+@app.callback()
+def _common(_version: Version = False) -> None:
+    """Take what goes before a command."""
+
+
 app.add_typer(requests)
 app.add_typer(jobs)
 app.add_typer(about)

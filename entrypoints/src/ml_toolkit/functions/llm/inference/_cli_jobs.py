@@ -1,5 +1,6 @@
 """The commands that follow a job: wait, list, status, logs, cancel."""
 
+import functools
 import json
 from typing import Annotated, Any, Final
 
@@ -18,7 +19,10 @@ EXIT_FAILED_ROWS: Final = 3
 
 jobs = typer.Typer()
 
-Handle = Annotated[str, typer.Argument(help="As printed by run: local://<run_id>")]
+Handle = Annotated[
+    str,
+    typer.Argument(metavar="HANDLE", help="As printed by run: local://<run_id>"),
+]
 
 
 def option(help_text: str) -> Any:
@@ -71,7 +75,7 @@ def wait(  # noqa: PLR0913, PLR0917  its options
 @jobs.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List the jobs that were submitted from this machine, the newest last."""
-    known = records.jobs()
+    known = records.jobs(left_out=functools.partial(typer.echo, err=True))
     if as_json:
         typer.echo(json.dumps([to_json(job) for job in known]))
         return
@@ -101,7 +105,9 @@ def logs(
 @jobs.command()
 def cancel(handle: Handle) -> None:
     """End a job; rows that are published stay."""
-    typer.echo(describe(_run.attach(handle).cancel()))
+    job = _run.attach(handle)
+    job.cancel()
+    typer.echo(describe(job.status()))
 
 
 def _summary(result: RunResult) -> str:
