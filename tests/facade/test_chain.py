@@ -2,6 +2,7 @@
 
 import csv
 import json
+from decimal import Decimal
 
 import pyarrow.parquet as pq
 import pytest
@@ -95,3 +96,17 @@ def test_the_list_of_failed_rows_is_asked_again(jsonl, tmp_path, name, listed):
     (row,) = read(tmp_path / f"again-{name}")
     assert list(row) == ["id", "prompt", "other", "generated_text", *ANSWER]
     assert (row["id"], row["generated_text"], row["error"]) == (0, "x", None)
+
+
+def test_typed_columns_of_csv_keep_their_types_over_the_wire(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("id,prompt,n,price\n01,a,7,3e5\n02,b,,\n")
+    types = {"n": "int64", "price": "decimal128(9, 2)"}
+
+    run(source, tmp_path / "out.parquet", read_options={"types": types})
+
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.select(["id", "n", "price"]).to_pylist() == [
+        {"id": "01", "n": 7, "price": Decimal("300000.00")},
+        {"id": "02", "n": None, "price": None},
+    ]
