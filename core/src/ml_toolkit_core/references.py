@@ -67,13 +67,18 @@ def resolve_references(request: InferenceRequest) -> Pinned:
     prompts = find_prompts(request.prompts, pin)
     tables("columns").output_schema(pin, request.output_column, output.format)
     model = find_model(request.model)
+    left_out = tables("columns").left_out_note(pin, request.output_column)
     return Pinned(
         source=source,
         pin=evolve(pin, notes=()),
         model=model,
         output=output,
         prompts=prompts,
-        notes=(*pin.notes, *_id_notes(request, source, pin)),
+        notes=(
+            *pin.notes,
+            *((left_out,) if left_out else ()),
+            *_id_notes(request, source, pin),
+        ),
     )
 
 

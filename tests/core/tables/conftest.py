@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError
 
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import Completion
-from ml_toolkit_core.tables.columns import answer_arrays
+from ml_toolkit_core.tables.columns import with_answers
 from ml_toolkit_core.tables.localstore import LocalStore
 from ml_toolkit_core.tables.parts import Part, RowError, SplitRows, Tally
 from ml_toolkit_core.tables.pin import pin_table
@@ -135,11 +135,7 @@ class Run:
     def write(self, writer: Any, rows: SplitRows) -> Part:
         """Answer the rows of a split and write it."""
         answers = [self._answer(rows, row) for row in range(rows.batch.num_rows)]
-        fields, arrays = answer_arrays(answers, "generated_text")
-        table = pa.Table.from_arrays(
-            [*rows.batch.columns, *arrays],
-            schema=pa.schema([*rows.batch.schema, *fields]),
-        )
+        table = with_answers(rows.batch, answers, "generated_text")
         failed = sum(answer.error is not None for answer in answers)
         tally = Tally(
             done=len(answers),

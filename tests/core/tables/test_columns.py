@@ -251,3 +251,17 @@ def test_writes_a_value_as_strict_json(kind, value, text):
 
     assert lines == [f'{{"c": {text}}}\n'.encode(), b'{"c": null}\n']
     json.loads(lines[0], parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a", "error"],
+        ["a", "finish_reason", "error", "prompt_tokens", "completion_tokens"],
+        ["a", "error", "finish_reason", "prompt_tokens", "completion_tokens", "b"],
+        ["a", "kind", "error", "attempts", "b"],
+    ],
+)
+def test_refuses_what_does_not_end_as_an_output_of_ours_does(names):
+    with pytest.raises(RequestError, match="input column 'error' meets the output's"):
+        schema_of([(name, pa.string()) for name in names])

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-import pyarrow as pa
 from attrs import define, field
 
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import Completion, Engine
 from ml_toolkit_core.pipeline.prompts import Prompter
-from ml_toolkit_core.tables.columns import answer_arrays
+from ml_toolkit_core.tables.columns import with_answers
 from ml_toolkit_core.tables.parts import (
     ZERO,
     Part,
@@ -149,12 +148,7 @@ class Replica:
 
     def _write(self, split: _OpenSplit) -> Part:
         answers = [answer for answer in split.answers if answer is not None]
-        batch = split.rows.batch
-        names, arrays = answer_arrays(answers, self.order.output_column)
-        table = pa.Table.from_arrays(
-            [*batch.columns, *arrays],
-            schema=pa.schema([*batch.schema, *names]),
-        )
+        table = with_answers(split.rows.batch, answers, self.order.output_column)
         return self.writer.write(split.rows.split, table, _tally(answers, 0))
 
 

@@ -16,6 +16,7 @@ from ml_toolkit_core.tables.arrowtypes import (
     cast,
 )
 from ml_toolkit_core.tables.deltatypes import DELTA_NAME_BREAKERS, delta_type
+from ml_toolkit_core.tables.failures import list_fields
 from ml_toolkit_core.tables.jsonlines import without_surrogates
 from ml_toolkit_core.tables.jsontext import has_json_form
 from ml_toolkit_core.tables.kinds import is_json
@@ -62,6 +63,47 @@ def answer_arrays(
     return fields, arrays
 
 
+def with_answers(
+    rows: pa.RecordBatch, answers: Sequence[Completion], output_column: str
+) -> pa.Table:
+    """Put the answers of a split beside the columns of its rows that are kept."""
+    schema = kept(rows.schema, output_column)
+    fields, arrays = answer_arrays(answers, output_column)
+    return pa.Table.from_arrays(
+        [*(rows.column(name) for name in schema.names), *arrays],
+        schema=pa.schema([*schema, *fields]),
+    )
+
+
+def kept(given: pa.Schema, output_column: str) -> pa.Schema:
+    """Return an input's columns without those that describe an earlier run.
+
+    An output ends in an answer and what is said of it, a list of failed rows in what
+    is said of them. An earlier answer is kept, unless the new one takes its name.
+    """
+    said = [column.name for column in ANSWER_COLUMNS]
+    names = given.names
+    count = 0
+    if names[-len(said) :] == said:
+        count = len(said) + (names[: -len(said)][-1:] == [output_column])
+    else:
+        listed = [column.name for column in list_fields(names[:-3])]
+        count = len(listed) if names[-3:] == listed else 0
+    return pa.schema([*given][: len(given) - count])
+
+
+def left_out_note(pin: InputPin, output_column: str) -> str | None:
+    """Return a sentence on the columns that are not kept; None when all are."""
+    given = pinned_schema(pin)
+    left = given.names[len(kept(given, output_column)) :]
+    if not left:
+        return None
+    return (
+        f"The input comes from an earlier run: its {', '.join(map(repr, left))} "
+        "describe that run and are left out of the output."
+    )
+
+
 def output_schema(
     pin: InputPin, output_column: str, output_format: TableFormat
 ) -> pa.Schema:
@@ -77,7 +119,7 @@ def output_schema(
         RequestError: When columns clash, or the format cannot hold one of them
             exactly, naming all of these.
     """
-    given = pinned_schema(pin)
+    given = kept(pinned_schema(pin), output_column)
     answers = answer_fields(output_column)
     if output_format is TableFormat.DELTA:
         faults = [
@@ -87,22 +129,22 @@ def output_schema(
                 given, output_format, lambda c: delta_type(c.type) is not None
             ),
         ]
-        kept = [pa.field(c.name, delta_type(c.type) or c.type) for c in given]
+        written = [pa.field(c.name, delta_type(c.type) or c.type) for c in given]
     else:
         fits = parquet_type if output_format is TableFormat.PARQUET else _text_type
         faults = [
             *_clashes(given, answers, str),
             *_unfit_types(given, output_format, lambda c: fits(c.type) is not None),
         ]
-        kept = [c.with_type(fits(c.type) or c.type) for c in given]
+        written = [c.with_type(fits(c.type) or c.type) for c in given]
         if output_format is TableFormat.PARQUET:
-            kept = [c.remove_metadata() for c in kept]
+            written = [c.remove_metadata() for c in written]
     if faults:
         raise RequestError(
             f"the output cannot take these columns as {output_format}: "
             f"{'; '.join(faults)}"
         )
-    return pa.schema([*kept, *answers])
+    return pa.schema([*written, *answers])
 
 
 def with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:

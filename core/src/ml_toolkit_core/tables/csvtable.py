@@ -7,10 +7,18 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.tables.arrowtypes import ArrowType
 from ml_toolkit_core.tables.batches import Columns
 from ml_toolkit_core.tables.compressed import unpacked, whole
 from ml_toolkit_core.tables.csvtext import Cell, Dialect, RecordFault, records
+from ml_toolkit_core.tables.csvtypes import (
+    check_columns,
+    column_types,
+    faulty,
+    typed,
+)
 from ml_toolkit_core.tables.jsonlines import encoding_of
+from ml_toolkit_core.tables.members import folder_values
 from ml_toolkit_core.tables.parts import Split, SplitRows
 from ml_toolkit_core.tables.pinned import PinnedFiles, pin_of
 from ml_toolkit_core.tables.store import FileInfo, Store, place
@@ -18,6 +26,8 @@ from ml_toolkit_core.values import FilePin, InputPin, TableLocation
 
 #: Bad records that a message lists; the others are counted.
 _LISTED: Final = 20
+#: Records that are looked at together.
+_BLOCK: Final = 4096
 
 
 def csv_pin(
@@ -29,18 +39,24 @@ def csv_pin(
         RequestError: When one is no CSV file, or has no header.
     """
     columns = Columns(location.name)
+    types = column_types(location.read_options)
+    folders: dict[str, None] = {}
     pins = []
     for file in files:
         path = file.path or location.name
         name = repr(path) if path == location.name else f"{location.name!r}: {path!r}"
         dialect = Dialect.of(location.read_options, path)
         with store.open(place(location.uri, file.path)) as handle, whole(name):
-            header, rows = _scan(name, unpacked(handle), dialect)
-        columns.see(pa.schema([(column, pa.string()) for column in header]), path)
+            header, rows = _scan(name, unpacked(handle), dialect, types)
+        kinds = [(column, types.get(column, pa.string())) for column in header]
+        columns.see(pa.schema(kinds), path)
+        folders |= dict.fromkeys(folder_values(file.path))
         pins.append(
             FilePin(path=file.path, rows=rows, bytes=file.bytes, etag=file.etag)
         )
-    return pin_of(columns.schema(), pins)
+    schema = columns.schema()
+    check_columns(location.name, types, [*schema.names, *folders])
+    return pin_of(schema, pins)
 
 
 def read_csv(
@@ -69,7 +85,7 @@ def read_csv(
                     raise files.changed(number)
                 columns = dict(zip(header, zip(*rows, strict=True), strict=True))
                 yield SplitRows(split=split, batch=_batch(columns, schema, len(rows)))
-        except (RecordFault, UnicodeDecodeError) as error:
+        except (RecordFault, UnicodeDecodeError, pa.ArrowInvalid) as error:
             raise files.changed(number, error) from None
 
 
@@ -77,7 +93,7 @@ def _batch(
     columns: Mapping[Cell, Sequence[Cell]], schema: pa.Schema, rows: int
 ) -> pa.RecordBatch:
     arrays = [
-        pa.array(columns[column.name], pa.string())
+        typed(columns[column.name], column.type)
         if column.name in columns
         else pa.nulls(rows, column.type)
         for column in schema
@@ -85,7 +101,9 @@ def _batch(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _scan(name: str, handle: BinaryIO, dialect: Dialect) -> tuple[list[str], int]:
+def _scan(
+    name: str, handle: BinaryIO, dialect: Dialect, types: Mapping[str, ArrowType]
+) -> tuple[list[str], int]:
     """Return the header of a file and the number of its records."""
     encoding = encoding_of(handle)
     if encoding and not dialect.encoding:
@@ -94,33 +112,64 @@ def _scan(name: str, handle: BinaryIO, dialect: Dialect) -> tuple[list[str], int
             "read_options={'encoding': ...} with the name of its encoding, for example "
             "'utf-16'"
         )
-    rows, faults = 0, []
-    header: list[Cell] | None = None
+    rows = 0
+    faults: list[str] = []
+    misfits: list[str] = []
+    header: list[str] = []
+    block: list[tuple[int, list[Cell]]] = []
     try:
         with dialect.text(handle) as text:
-            for line, cells in records(text, dialect.delimiter):
-                if header is None:
-                    header = cells
-                    continue
+            found = records(text, dialect.delimiter)
+            header = [cell or "" for cell in next(found, (0, []))[1]]
+            for line, cells in found:
                 rows += 1
                 if len(cells) != len(header):
                     faults.append(
                         f"line {line} has {len(cells)} cells, the header {len(header)}"
                     )
+                elif types:
+                    block.append((line, cells))
+                if len(block) == _BLOCK:
+                    misfits += _misfits(block, header, types)
+                    block.clear()
+        misfits += _misfits(block, header, types)
     except RecordFault as fault:
         faults.append(str(fault))
     except UnicodeDecodeError as error:
         raise _not_of_its_encoding(name, handle, dialect, error) from error
     if faults:
-        more = f" and {len(faults) - _LISTED} more" * (len(faults) > _LISTED)
         raise RequestError(
-            f"{name}: {len(faults)} of its records cannot be read: "
-            f"{'; '.join(faults[:_LISTED])}{more}. Each record must have a cell for "
-            "each column, and quotes around cells with line breaks, quotes or the "
-            f"delimiter {dialect.delimiter!r} (another one is "
-            "read_options={'delimiter': ...})"
+            f"{name}: {len(faults)} of its records cannot be read: {_first(faults)}. "
+            "Each record must have a cell for each column, and quotes around cells "
+            f"with line breaks, quotes or the delimiter {dialect.delimiter!r} (another "
+            "one is read_options={'delimiter': ...})"
         )
-    return [cell or "" for cell in header or ()], rows
+    if misfits:
+        raise RequestError(
+            f"{name}: {len(misfits)} of its cells are not of the types in "
+            f"read_options['types']: {_first(misfits)}. Mend them, or give the column "
+            "another type; without one it is text. Null is an empty cell"
+        )
+    return header, rows
+
+
+def _misfits(
+    block: Sequence[tuple[int, Sequence[Cell]]],
+    header: Sequence[str],
+    types: Mapping[str, ArrowType],
+) -> list[str]:
+    """Say which cells of some records are not of their column's type."""
+    return [
+        f"line {block[row][0]} column {name!r} is no {types[name]}"
+        for place, name in enumerate(header)
+        if name in types
+        for row in faulty([cells[place] for _, cells in block], types[name])
+    ]
+
+
+def _first(faults: Sequence[str]) -> str:
+    more = f" and {len(faults) - _LISTED} more" * (len(faults) > _LISTED)
+    return f"{'; '.join(faults[:_LISTED])}{more}"
 
 
 def _not_of_its_encoding(

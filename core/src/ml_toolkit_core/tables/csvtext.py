@@ -16,7 +16,7 @@ from ml_toolkit_core.wire import Json
 Cell: TypeAlias = str | None
 
 _UTF8: Final = "utf-8-sig"  # with or without a byte-order mark
-_OPTIONS: Final = ("encoding", "delimiter")
+_OPTIONS: Final = ("encoding", "delimiter", "types")
 #: Longer cells make the csv module fail; ours are as long as they are.
 _CELL_CHARACTERS: Final = 2**31 - 1
 _NEEDS_QUOTES: Final = re.compile(r'^$|^\s|\s$|[",\r\n]')

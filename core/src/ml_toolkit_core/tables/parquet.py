@@ -11,6 +11,7 @@ from ml_toolkit_core.tables.batches import Columns, cut, parquet_batches
 from ml_toolkit_core.tables.parts import Split, SplitRows
 from ml_toolkit_core.tables.pinned import PinnedFiles, pin_of
 from ml_toolkit_core.tables.store import FileInfo, Store, place
+from ml_toolkit_core.tables.utf8 import readable
 from ml_toolkit_core.values import FilePin, InputPin, TableFormat, TableLocation
 
 
@@ -74,4 +75,5 @@ def read_parquet(
         rows = batch
         if kept is not None:
             rows = batch.filter(kept.slice(split.start, split.stop - split.start))
-        yield SplitRows(split=split, batch=rows)
+        rows, errors = readable(rows)
+        yield SplitRows(split=split, batch=rows, errors=errors)

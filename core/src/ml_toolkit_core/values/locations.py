@@ -41,7 +41,7 @@ class TableLocation:
         catalog: The catalog that resolved a three-part name, else None.
         members: The files, folders and globs below ``uri`` that make up the table, as
             absolute paths or URIs; none when it is all that is at ``uri``.
-        read_options: How its text is to be read: ``encoding``, ``delimiter``.
+        read_options: How CSV is to be read: ``encoding``, ``delimiter``, ``types``.
     """
 
     name: str

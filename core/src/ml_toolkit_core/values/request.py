@@ -141,7 +141,7 @@ class InferenceRequest:
             ``ml_toolkit.executors``.
         sampling_params: vLLM's ``SamplingParams`` by name.
         engine_kwargs: vLLM's ``EngineArgs`` by name.
-        read_options: How the input's text is to be read: ``encoding``, ``delimiter``.
+        read_options: How CSV is to be read: ``encoding``, ``delimiter``, ``types``.
         output_column: Where the answer goes.
         id_column: The column that tells the rows apart.
         duplicate_ids: ``error`` refuses ids that are missing or occur twice; ``warn``

@@ -140,7 +140,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         input_format: ``jsonl``, ``csv``, ``parquet`` or ``delta``, where the name does
             not say.
         output_format: ``delta``, ``jsonl``, ``csv`` or ``parquet``.
-        read_options: For CSV, its ``encoding`` (UTF-8) and ``delimiter`` (a comma).
+        read_options: For CSV, its ``encoding`` (UTF-8), ``delimiter`` (a comma) and the
+            ``types`` of its columns (text).
         output_column: Where the answer goes, after the input's columns and before
             ``error``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens``.
         id_column: The column that tells the rows apart: text, whole numbers, times,
