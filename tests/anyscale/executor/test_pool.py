@@ -9,6 +9,7 @@ import pytest
 
 from ml_toolkit_anyscale.executor.pool import RayPool
 from ml_toolkit_core.errors import ReplicaDied, RequestError
+from ml_toolkit_core.pipeline.pool import LOAD_S
 from ml_toolkit_core.tables.parts import Part, RowError, RowFault, Split, SplitRows
 from ml_toolkit_core.values import ModelKind, ModelLocation, Prompts, ReplicaPlan
 
@@ -60,10 +61,13 @@ def make_pool(make_order, tmp_path):
     before = psutil.Process().children(recursive=True)
     pools = []
 
-    def make(*, replicas=1, engine=SCRIPTED, gpus=0, **order):
+    def make(*, replicas=1, engine=SCRIPTED, gpus=0, load_s=LOAD_S, **order):
         plan = ReplicaPlan(replicas=replicas, gpus_per_replica=gpus)
         pool = RayPool(
-            make_order(plan=plan, **order), engine=engine, writer=make_writer(tmp_path)
+            make_order(plan=plan, **order),
+            engine=engine,
+            writer=make_writer(tmp_path),
+            load_s=load_s,
         )
         pools.append(pool)
         return pool
@@ -126,6 +130,18 @@ def test_a_model_that_does_not_load_is_told_in_the_engine_s_words(make_pool):
     )
 
     with pytest.raises(ReplicaDied, match=r"^no weights$"):
+        pool.start()
+
+
+def test_a_replica_that_never_loads_is_named_and_ends_with_the_pool(make_pool):
+    pool = make_pool(
+        replicas=2,
+        load_s=2,
+        engine_timeout_s=1,
+        engine_kwargs={"script": {"hang_load": True, "replica": 1}},
+    )
+
+    with pytest.raises(ReplicaDied, match="^replica 1 did not load within 2 s; the"):
         pool.start()
 
 
