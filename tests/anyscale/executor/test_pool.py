@@ -176,6 +176,17 @@ def test_two_vllm_replicas_answer_alike(make_pool, tiny_model):
     assert rows[0]["completion_tokens"] == 8
 
 
+def test_a_replica_brings_its_model_itself_where_no_driver_could(make_pool, tmp_path):
+    half = tmp_path / "half.gguf"
+    half.write_bytes(b"GGUF\x03\x00\x00\x00")
+    pool = make_pool(
+        engine=VLLM, model=ModelLocation(name="m", uri=str(half), kind=ModelKind.GGUF)
+    )
+
+    with pytest.raises(RequestError, match="half.gguf' cannot be converted from GGUF"):
+        pool.start()
+
+
 def test_a_context_that_does_not_fit_names_both_numbers(make_pool, tiny_model):
     pool = make_pool(
         engine=VLLM,
