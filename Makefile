@@ -44,7 +44,8 @@ test: setup
 	$(BIN)/python -m pytest
 
 fast: setup
-	$(BIN)/python -m pytest --ignore tests/e2e --ignore tests/anyscale/executor
+	$(BIN)/python -m pytest --ignore tests/e2e --ignore tests/anyscale/executor \
+		--ignore tests/emulators/test_anyscale_nodes.py
 
 check: setup
 	$(BIN)/ruff check .

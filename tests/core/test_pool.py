@@ -15,8 +15,8 @@ from ml_toolkit_core.values import (
 SCRIPTED = "ml_toolkit_core.testing.scripted_engine:ScriptedEngine"
 
 
-def pool(engine, **engine_kwargs):
-    """Make a pool of one replica."""
+def pool(engine, *, replicas=1, engine_timeout_s=600.0, load_s=600.0, **engine_kwargs):
+    """Make a pool."""
     order = WorkOrder(
         run_id="r",
         executor="scripted",
@@ -26,11 +26,12 @@ def pool(engine, **engine_kwargs):
         output=TableLocation(name="out", uri="out"),
         prompts=Prompts(prompt_column="prompt"),
         engine_kwargs=engine_kwargs,
-        plan=ReplicaPlan(replicas=1),
+        plan=ReplicaPlan(replicas=replicas),
         split_rows=8,
         ledger_uri="led",
+        engine_timeout_s=engine_timeout_s,
     )
-    return ThreadPool(order, engine=engine, writer=None)
+    return ThreadPool(order, engine=engine, writer=None, load_s=load_s)
 
 
 def test_what_an_engine_refuses_stays_the_callers_to_mend():
@@ -43,3 +44,22 @@ def test_any_other_error_is_a_dead_replica_with_its_cause():
         pool("operator:floordiv").start()
 
     assert isinstance(died.value.__cause__, TypeError)
+
+
+@pytest.mark.parametrize(("engine_timeout_s", "load_s"), [(0.2, 0.3), (0.3, 0.2)])
+def test_a_replica_that_never_loads_is_named_after_the_longer_of_two_limits(
+    engine_timeout_s, load_s
+):
+    slow = pool(
+        SCRIPTED,
+        replicas=2,
+        engine_timeout_s=engine_timeout_s,
+        load_s=load_s,
+        script={"hang_load": True, "replica": 1},
+    )
+
+    with pytest.raises(ReplicaDied) as died:
+        slow.start()
+
+    assert str(died.value).startswith("replica 1 did not load within 0.3 s;")
+    assert "raise engine_timeout_s" in str(died.value)

@@ -135,7 +135,7 @@ def test_a_plan_without_a_place_is_refused_naming_what_is_missing(drive):
 
     assert said.startswith("RequestError the plan needs 2 x 2 CPU, each on one node")
     assert "2 CPU, 0 GPU" in said
-    assert "not all were placed within 8 s" in said
+    assert "replicas=1 fits. Not all were placed within 8 s" in said
 
 
 def test_a_wrong_token_is_refused_with_what_to_set(drive, tmp_path):

@@ -1,3 +1,7 @@
+import fcntl
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from ml_toolkit_anyscale.executor.models import move, stage
@@ -36,6 +40,23 @@ def test_a_cut_off_gguf_leaves_nothing_in_the_cache(tmp_path):
         stage(gguf(path), tmp_path / "home")
 
     assert list((tmp_path / "home" / "cache" / "models").iterdir()) == []
+
+
+def test_processes_that_want_the_same_model_come_one_after_the_other(tmp_path):
+    path = tmp_path / "half.gguf"
+    path.write_bytes(b"GGUF\x03\x00\x00\x00")
+    place = tmp_path / "home" / "cache" / "models"
+    place.mkdir(parents=True)
+    held = os.open(place, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with ThreadPoolExecutor() as threads:
+        second = threads.submit(stage, gguf(path), tmp_path / "home")
+
+        with pytest.raises(TimeoutError):
+            second.result(timeout=1)
+        os.close(held)
+
+        assert isinstance(second.exception(), RequestError)
 
 
 def made(folder, text):

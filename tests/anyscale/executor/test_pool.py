@@ -9,6 +9,7 @@ import pytest
 
 from ml_toolkit_anyscale.executor.pool import RayPool
 from ml_toolkit_core.errors import ReplicaDied, RequestError
+from ml_toolkit_core.pipeline.pool import LOAD_S
 from ml_toolkit_core.tables.parts import Part, RowError, RowFault, Split, SplitRows
 from ml_toolkit_core.values import ModelKind, ModelLocation, Prompts, ReplicaPlan
 
@@ -60,10 +61,13 @@ def make_pool(make_order, tmp_path):
     before = psutil.Process().children(recursive=True)
     pools = []
 
-    def make(*, replicas=1, engine=SCRIPTED, gpus=0, **order):
+    def make(*, replicas=1, engine=SCRIPTED, gpus=0, load_s=LOAD_S, **order):
         plan = ReplicaPlan(replicas=replicas, gpus_per_replica=gpus)
         pool = RayPool(
-            make_order(plan=plan, **order), engine=engine, writer=make_writer(tmp_path)
+            make_order(plan=plan, **order),
+            engine=engine,
+            writer=make_writer(tmp_path),
+            load_s=load_s,
         )
         pools.append(pool)
         return pool
@@ -129,6 +133,18 @@ def test_a_model_that_does_not_load_is_told_in_the_engine_s_words(make_pool):
         pool.start()
 
 
+def test_a_replica_that_never_loads_is_named_and_ends_with_the_pool(make_pool):
+    pool = make_pool(
+        replicas=2,
+        load_s=2,
+        engine_timeout_s=1,
+        engine_kwargs={"script": {"hang_load": True, "replica": 1}},
+    )
+
+    with pytest.raises(ReplicaDied, match="^replica 1 did not load within 2 s; the"):
+        pool.start()
+
+
 def test_gpus_that_are_not_there_are_refused(make_pool):
     pool = make_pool(replicas=2, gpus=500)
 
@@ -158,6 +174,17 @@ def test_two_vllm_replicas_answer_alike(make_pool, tiny_model):
     assert rows[24]["error"].startswith("prompt_too_long: prompt has 621 tokens, ")
     assert rows[0]["finish_reason"] == "length"
     assert rows[0]["completion_tokens"] == 8
+
+
+def test_a_replica_brings_its_model_itself_where_no_driver_could(make_pool, tmp_path):
+    half = tmp_path / "half.gguf"
+    half.write_bytes(b"GGUF\x03\x00\x00\x00")
+    pool = make_pool(
+        engine=VLLM, model=ModelLocation(name="m", uri=str(half), kind=ModelKind.GGUF)
+    )
+
+    with pytest.raises(RequestError, match="half.gguf' cannot be converted from GGUF"):
+        pool.start()
 
 
 def test_a_context_that_does_not_fit_names_both_numbers(make_pool, tiny_model):

@@ -1,6 +1,7 @@
 """Runs entrypoints for real: each run is a process group in a folder of its own."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import psutil
 from attrs import define, field
 
 from .answers import now
+from .nodes import Nodes
 
 #: Seconds between asking a run to end and ending it.
 GRACE_S = 5.0
@@ -48,6 +50,7 @@ class Job:
     history: list = field(factory=lambda: ["PENDING"])
     stop: threading.Event = field(factory=threading.Event)
     process: object = None
+    nodes: object = None
     admitted: bool = False
 
     @property
@@ -60,27 +63,41 @@ class Cluster:
 
     Args:
         folder: For the runs' folders and logs.
-        path: ``PATH`` of a run: the image's ``bin`` first.
+        image: The environment of a run; its ``PATH`` has the image's ``bin`` first.
         uploads: The object store, by URI.
         changed: Called with a job and its new state.
+        machines: Called with a job; what Ray nodes to start for it. Without, a run has
+            no Ray but one of its own.
     """
 
-    def __init__(self, folder, path, uploads, changed):
+    def __init__(self, folder, image, uploads, changed, machines=None):
         self._folder = Path(folder)
-        self._path = path
+        self._image = image
         self._uploads = uploads
         self._changed = changed
+        self._machines = machines
 
     def play(self, job):
         """Run a job to its end; what the cluster itself cannot do is BROKEN."""
         try:
-            self._play(job)
+            self._changed(job, "AWAITING_CLUSTER_START")
+            if self._machines is not None:
+                home = self._folder / job.id / "home"
+                home.mkdir(parents=True)
+                job.nodes = Nodes(
+                    self._machines(job), {**self._image, "HOME": str(home)}
+                )
+                job.nodes.start()
+            end_state = self._play(job)
         except Exception as error:  # noqa: BLE001  a broken cluster is a state too
-            self._changed(job, "BROKEN", f"{type(error).__name__}: {error}")
+            end_state = ("BROKEN", f"{type(error).__name__}: {error}")
+        finally:
+            if job.nodes is not None:
+                job.nodes.stop()
+        self._changed(job, *end_state)
 
     def _play(self, job):
-        """Run a job with its retries."""
-        self._changed(job, "AWAITING_CLUSTER_START")
+        """Run a job with its retries; return how it ended."""
         for left in range(job.config.get("max_retries", 1), -1, -1):
             if job.stop.is_set():
                 break
@@ -89,17 +106,13 @@ class Cluster:
                 break
             if code == 0:
                 self._changed(job, "CLEANING_UP")
-                self._changed(job, "SUCCESS")
-                return
+                return ("SUCCESS",)
             if left:
                 self._changed(job, "ERRORED", f"the entrypoint ended with {code}")
                 self._changed(job, "RESTARTING")
             else:
-                self._changed(
-                    job, "OUT_OF_RETRIES", f"the entrypoint ended with {code}"
-                )
-                return
-        self._changed(job, "TERMINATED")
+                return ("OUT_OF_RETRIES", f"the entrypoint ended with {code}")
+        return ("TERMINATED",)
 
     def new_run(self, job):
         number = len(job.runs) + 1
@@ -129,12 +142,11 @@ class Cluster:
             executable="/bin/bash",
             cwd=cwd,
             env={
-                "PATH": self._path,
+                **self._image,
                 "HOME": str(home),
-                "LANG": "C.UTF-8",
-                "RAY_ADDRESS": "",  # no Ray runs here; a run may start its own
                 "TMPDIR": str(home),
                 **environment.get("env_vars", {}),
+                **self._ray(job, environment, cwd),
             },
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -144,6 +156,28 @@ class Cluster:
         if job.stop.is_set():  # asked for before there was a process
             end(job.process)
         return job.process
+
+    def _ray(self, job, environment, cwd):
+        """Return what Ray's own job supervisor adds for an entrypoint.
+
+        As in Ray 2.60, ``ray.dashboard.modules.job.job_supervisor``: it is an actor
+        with the job's runtime environment, and its driver inherits that.
+        """
+        if job.nodes is None:  # no Ray runs here; a run may start its own
+            return {"RAY_ADDRESS": ""}
+        runtime_env = {"env_vars": environment.get("env_vars", {})}
+        if "working_dir" in environment:  # each node unpacks the upload for itself
+            runtime_env["working_dir"] = f"file://{cwd.parent.parent}/upload.zip"
+        return {
+            **job.nodes.ray_environment,
+            "PYTHONPATH": str(cwd),
+            "PYTHONUNBUFFERED": "1",
+            "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1",
+            "RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps(
+                {"runtime_env": runtime_env, "metadata": {"job_submission_id": job.id}}
+            ),
+            "RAY_worker_niceness": "0",
+        }
 
     def _unpack(self, uri, folder):
         """Unpack the upload; Ray takes away its one top folder, as here."""

@@ -2,9 +2,10 @@
 
 import queue
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from pkgutil import resolve_name
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import frozen
 
@@ -12,6 +13,10 @@ from ml_toolkit_core.errors import ReplicaDied, ToolkitError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.replica import Replica
 from ml_toolkit_core.tables.parts import ZERO, Part, PartWriter, SplitRows, Tally
+
+#: Seconds for loading a model, unless ``engine_timeout_s`` is more: loading gives no
+#: sign of life, and hundreds of GB from a network disk take their time.
+LOAD_S: Final = 1800.0
 
 
 @frozen(kw_only=True)
@@ -48,7 +53,8 @@ class ReplicaPool(Protocol):
 
         Raises:
             RequestError: When the engine refuses the model or its arguments.
-            ReplicaDied: When a replica cannot load.
+            ReplicaDied: When a replica cannot load, or takes longer than ``LOAD_S``
+                and the order's ``engine_timeout_s``.
         """
 
     def put(self, replica: int, rows: SplitRows) -> None:
@@ -77,12 +83,21 @@ class PoolFactory(Protocol):
 class ThreadPool:
     """Replicas as threads of this process: for engines that are plain Python."""
 
-    def __init__(self, order: WorkOrder, *, engine: str, writer: PartWriter) -> None:
+    def __init__(
+        self,
+        order: WorkOrder,
+        *,
+        engine: str,
+        writer: PartWriter,
+        load_s: float = LOAD_S,
+    ) -> None:
         self._order = order
+        self._load_s = load_s
         self._engine = engine
         self._writer = writer
         self._work: list[queue.SimpleQueue[SplitRows]] = []
-        self._outbox: queue.SimpleQueue[Report | int | BaseException] = (
+        #: A pair is the number of a replica that is loaded, and its capacity.
+        self._outbox: queue.SimpleQueue[Report | tuple[int, int] | BaseException] = (
             queue.SimpleQueue()
         )
         self._stopped = threading.Event()
@@ -92,12 +107,19 @@ class ThreadPool:
         for number in range(self._order.plan.replicas):
             self._work.append(queue.SimpleQueue())
             threading.Thread(target=self._run, args=(number,), daemon=True).start()
+        limit = max(self._load_s, self._order.engine_timeout_s)
+        end = time.monotonic() + limit
         capacity = 0
-        for _ in self._work:
-            answer = self._outbox.get()
-            if not isinstance(answer, int):
+        waiting = set(range(self._order.plan.replicas))
+        while waiting:
+            try:
+                answer = self._outbox.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                raise not_loaded(waiting, limit) from None
+            if not isinstance(answer, tuple):
                 raise _died(answer)
-            capacity = answer
+            number, capacity = answer
+            waiting.discard(number)
         return capacity
 
     @property
@@ -130,7 +152,7 @@ class ThreadPool:
         try:
             engine = resolve_name(self._engine)(self._order, number)
             replica = Replica(self._order, engine, self._writer)
-            self._outbox.put(replica.row_capacity)
+            self._outbox.put((number, replica.row_capacity))
             work = self._work[number]
             while not self._stopped.is_set():
                 if replica.is_idle:
@@ -141,6 +163,15 @@ class ThreadPool:
                 self._outbox.put(Report(replica=number, parts=parts, tally=tally))
         except BaseException as error:  # noqa: BLE001  the driver raises it
             self._outbox.put(error)
+
+
+def not_loaded(replicas: Iterable[int], limit_s: float) -> ReplicaDied:
+    """Say which replicas were given up, and what would wait longer."""
+    numbers = ", ".join(map(str, sorted(replicas)))
+    return ReplicaDied(
+        f"replica {numbers} did not load within {limit_s:g} s; the log says how far it "
+        "came. Where a model needs longer, raise engine_timeout_s"
+    )
 
 
 def _died(answer: object) -> BaseException:

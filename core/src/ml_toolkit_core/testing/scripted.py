@@ -36,7 +36,8 @@ class Script:
         raise_after: The engine breaks after so many answers.
         hang_after: A step never returns after so many answers.
         fail_load: The engine breaks on loading, with this message.
-        attempt: The five above are played in this attempt of the run alone.
+        hang_load: Loading never returns.
+        attempt: The six above are played in this attempt of the run alone.
         replica: And in this replica alone.
     """
 
@@ -48,6 +49,7 @@ class Script:
     raise_after: int | None = field(default=None, validator=_count)
     hang_after: int | None = field(default=None, validator=_count)
     fail_load: str | None = field(default=None, validator=optional(instance_of(str)))
+    hang_load: bool = field(default=False, validator=instance_of(bool))
     attempt: int | None = field(default=None, validator=_count)
     replica: int | None = field(default=None, validator=_count)
 

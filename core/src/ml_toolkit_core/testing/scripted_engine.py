@@ -39,6 +39,8 @@ class ScriptedEngine:
         } and self._script.replica in {None, replica}
         if self._misbehaves and self._script.fail_load is not None:
             raise ReplicaDied(self._script.fail_load)
+        if self._misbehaves and self._script.hang_load:
+            threading.Event().wait()
 
     @property
     def capacity(self) -> int:

@@ -151,7 +151,7 @@ class InferenceRequest:
         limit: Rows at most, counted from the input's first; at least 1.
         run_id: The same id again resumes; a fresh one when None.
         engine_timeout_s: Seconds without a sign of life after which an engine counts
-            as hung.
+            as hung; loading gives none, and has half an hour at least.
         credentials: Where the machines of the run find them, by what they are for.
         backend_options: The backend's own options, without its prefix.
     """

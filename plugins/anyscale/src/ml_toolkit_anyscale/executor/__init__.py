@@ -1,5 +1,6 @@
 """The executor ``ray-vllm``: Ray actors that drive vLLM's engine step by step."""
 
+import os
 from pkgutil import resolve_name
 from typing import Final
 
@@ -7,7 +8,7 @@ import attrs
 
 from ml_toolkit_anyscale.executor import checks
 from ml_toolkit_anyscale.executor.models import stage
-from ml_toolkit_anyscale.executor.settings import choose_auth_mode
+from ml_toolkit_anyscale.executor.settings import ADDRESS, choose_auth_mode
 from ml_toolkit_core import paths
 from ml_toolkit_core.order import WorkOrder
 
@@ -44,7 +45,9 @@ def execute(order: WorkOrder) -> None:
         JobError: When it ended on the way; the same ``run_id`` resumes.
     """
     choose_auth_mode()
-    resolve_name(_DRIVER)(order, pool=_POOL, engine=_ENGINE, stage=_stage)
+    # Nodes of a cluster have disks of their own: there each engine brings the model.
+    staged = None if os.environ.get(ADDRESS) else _stage
+    resolve_name(_DRIVER)(order, pool=_POOL, engine=_ENGINE, stage=staged)
 
 
 def _stage(order: WorkOrder) -> WorkOrder:

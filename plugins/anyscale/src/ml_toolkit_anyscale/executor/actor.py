@@ -4,6 +4,8 @@ import logging
 import os
 from pkgutil import resolve_name
 
+import ray
+
 from ml_toolkit_core import credentials
 from ml_toolkit_core.errors import ReplicaDied, ToolkitError
 from ml_toolkit_core.order import WorkOrder
@@ -29,9 +31,9 @@ class ReplicaActor:
         self._number = number
         self._replica: Replica | None = None
 
-    def pid(self) -> int:
-        """Return the number of this process."""
-        return os.getpid()
+    def place(self) -> tuple[str, int]:
+        """Return the address of this node and the number of this process."""
+        return ray.util.get_node_ip_address(), os.getpid()
 
     def load(self, engine: str, writer: PartWriter) -> int:
         """Load the model.

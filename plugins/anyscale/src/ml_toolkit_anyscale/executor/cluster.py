@@ -6,7 +6,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import ray
 from attrs import define, field
@@ -171,20 +171,45 @@ def plan_here() -> ReplicaPlan:
 
 
 def shortage(order: WorkOrder) -> str:
-    """Say what the plan's replicas need and what each node of the cluster has."""
+    """Say what the plan's replicas need, what each node has, and what would help."""
     plan = order.plan
-    need = f"{plan.gpus_per_replica} GPU" if plan.gpus_per_replica else ""
-    if not need:
-        need = f"{plan.cpus_per_replica or 1} CPU"
-    nodes = [
-        f"{node['NodeManagerHostname']}: {_amounts(node['Resources'])}"
-        for node in ray.nodes()
-        if node["Alive"]
+    each, unit = plan.gpus_per_replica, "GPU"
+    if not each:
+        each, unit = plan.cpus_per_replica or 1, "CPU"
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    shown = [
+        f"{'head ' if _is_head(node) else ''}{node['NodeManagerHostname']}: "
+        f"{_amounts(node['Resources'])}"
+        for node in nodes
     ]
+    free = _amounts(ray.available_resources())
     return (
-        f"the plan needs {plan.replicas} x {need}, each on one node; Ray's nodes have "
-        f"{'; '.join(nodes)}; free now: {_amounts(ray.available_resources())}"
+        f"the plan needs {plan.replicas} x {each} {unit}, each on one node; Ray's "
+        f"nodes have {'; '.join(shown)}; free now: {free}. "
+        f"{_advice(nodes, plan.replicas, each, unit)}"
     )
+
+
+def _advice(
+    nodes: Sequence[dict[str, Any]], replicas: int, each: int, unit: str
+) -> str:
+    has = [int(node["Resources"].get(unit, 0)) for node in nodes]
+    room = sum(amount // each for amount in has)
+    if room >= replicas:
+        return "Something else runs there: try again when it has ended."
+    fits = f"replicas={room} fits." if room else f"No node has {each} {unit}."
+    head = next((has[i] for i, node in enumerate(nodes) if _is_head(node)), None)
+    if unit == "GPU" and head == 0 and max(has) > 0:
+        return (
+            "The head has no GPU for Ray; where its machine has some, as in "
+            "'h100-two-nodes', its compute config must say so: head_node: "
+            f"{{resources: {{CPU: 192, GPU: 8}}}}. Else {fits}"
+        )
+    return fits
+
+
+def _is_head(node: dict[str, Any]) -> bool:
+    return "node:__internal_head__" in node["Resources"]
 
 
 def _amounts(resources: dict[str, float]) -> str:

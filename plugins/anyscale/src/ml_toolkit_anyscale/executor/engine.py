@@ -10,12 +10,19 @@ from pydantic import TypeAdapter
 from vllm import EngineArgs, LLMEngine, RequestOutput, SamplingParams
 from vllm.exceptions import VLLMClientError
 from vllm.inputs import TokensPrompt
+from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind
 
 from ml_toolkit_anyscale.executor.checks import check_chat
-from ml_toolkit_anyscale.executor.settings import MAX_TOKENS, engine_arguments
+from ml_toolkit_anyscale.executor.models import stage
+from ml_toolkit_anyscale.executor.settings import (
+    MAX_TOKENS,
+    engine_arguments,
+    runs_on_cpu,
+)
 from ml_toolkit_anyscale.executor.tokens import Tokens
 from ml_toolkit_anyscale.executor.words import last_words
+from ml_toolkit_core import paths
 from ml_toolkit_core.errors import ReplicaDied, RequestError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline.engine import Completion, EngineRequest
@@ -49,8 +56,11 @@ class VLLMEngine:
     def __init__(self, order: WorkOrder, replica: int) -> None:
         self._replica = replica
         _sampling(order.sampling_params, {})  # before anything costly
+        on_cpu = runs_on_cpu(order.plan, is_cpu_build=current_platform.is_cpu())
         has_bfloat16 = torch.cpu._is_avx512_bf16_supported()  # noqa: SLF001  as vLLM asks
-        arguments = engine_arguments(order, has_bfloat16=has_bfloat16)
+        # Nothing to do where the driver did it already, on the same machine.
+        order = evolve(order, model=stage(order.model, paths.home()))
+        arguments = engine_arguments(order, on_cpu=on_cpu, has_bfloat16=has_bfloat16)
         self._engine = _load(arguments, replica)
         config = self._engine.model_config
         self._defaults = _author_defaults(config)

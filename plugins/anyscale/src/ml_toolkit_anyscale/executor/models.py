@@ -1,12 +1,16 @@
 """Models as the engine wants them: a GGUF file becomes a cached folder, once."""
 
+import contextlib
 import errno
+import fcntl
 import hashlib
 import logging
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -40,9 +44,23 @@ def stage(model: ModelLocation, home: Path) -> ModelLocation:
         return model
     source = Path(model.uri)
     folder = home / "cache" / "models" / f"{source.stem}-{_digest(source)}"
-    if not folder.exists():
-        _convert(source, folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(folder.parent):  # other replicas of this node want the same
+        if not folder.exists():
+            _convert(source, folder)
     return attrs.evolve(model, uri=str(folder), kind=ModelKind.FOLDER)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process at a time work in a folder, where its disk has locks."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # then two may convert, and one is kept
+            fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
 
 
 def _digest(source: Path) -> str:
@@ -64,7 +82,6 @@ def _digest(source: Path) -> str:
 
 def _convert(source: Path, folder: Path) -> None:
     """Convert in a process of its own, so that its memory is free again after."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         module = f"{__package__}.conversion"

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import signal
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
@@ -18,7 +19,7 @@ from ml_toolkit_anyscale.executor.cluster import cluster_for, plan_here, shortag
 from ml_toolkit_anyscale.executor.settings import replica_environment
 from ml_toolkit_core.errors import ReplicaDied, RequestError, ToolkitError
 from ml_toolkit_core.order import WorkOrder
-from ml_toolkit_core.pipeline.pool import Report
+from ml_toolkit_core.pipeline.pool import LOAD_S, Report, not_loaded
 from ml_toolkit_core.tables.parts import PartWriter, SplitRows
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class RayPool:
         engine: The engine, as ``module:attribute``; resolved in the actors.
         writer: Writes finished splits, in the actors.
         place_s: A replica that Ray cannot place within so many seconds has no place.
+        load_s: Seconds for loading the model; ``engine_timeout_s`` when that is more.
     """
 
     def __init__(
@@ -59,9 +61,11 @@ class RayPool:
         engine: str,
         writer: PartWriter,
         place_s: float = PLACE_S,
+        load_s: float = LOAD_S,
     ) -> None:
         self._order = order
         self._place_s = place_s
+        self._load_s = load_s
         self._engine = engine
         self._writer = writer
         self._members: list[_Member] = []
@@ -74,46 +78,56 @@ class RayPool:
         Raises:
             RequestError: When the machine has not what the plan needs, or vLLM
                 refuses the model or its arguments.
-            ReplicaDied: When a replica cannot load.
+            ReplicaDied: When a replica cannot load, or takes too long.
         """
         self._cluster.start()
         if self._order.plan.on_far_side:
             self._order = evolve(self._order, plan=plan_here())
             log.info("planned here: %s", "; ".join(self._order.plan.reasons))
+        self._place()
+        return self._load()
+
+    def _place(self) -> None:
+        """Make the actors, and wait until each has its place."""
         plan = self._order.plan
-        cores = self._cluster.cores(plan)
-        for number, own in enumerate(cores):
+        for number, own in enumerate(self._cluster.cores(plan)):
             threads = len(own) or (plan.cpus_per_replica or 0)
-            options = {
-                "num_cpus": max(1, threads),
-                "num_gpus": plan.gpus_per_replica,
-                "max_restarts": 0,
-                "runtime_env": {
-                    "env_vars": replica_environment(
-                        self._order, threads, self._cluster.temp
-                    )
-                },
-            }
-            actor = ray.remote(ReplicaActor).options(**options)
-            self._members.append(
-                _Member(number, actor.remote(self._order.dumps(), number, own))
+            environment = replica_environment(self._order, threads, self._cluster.temp)
+            actor = ray.remote(ReplicaActor).options(
+                num_cpus=max(1, threads),
+                num_gpus=plan.gpus_per_replica,
+                max_restarts=0,
+                runtime_env={"env_vars": environment},
+                # Ray's default fills one node by half before it takes another.
+                scheduling_strategy="SPREAD",
             )
-        loads = {}
-        for member in self._members:
-            self._calls[member.actor.pid.remote()] = member
-            loads[member.actor.load.remote(self._engine, self._writer)] = member
+            member = _Member(number, actor.remote(self._order.dumps(), number, own))
+            self._members.append(member)
+            self._calls[member.actor.place.remote()] = member
         for call, member in self._done(self._calls, len(self._members), self._place_s):
-            member.pid = self._get(call, member)
+            node, member.pid = self._get(call, member)
+            log.info("replica=%d node=%s pid=%d", member.number, node, member.pid)
+        self._calls.clear()
         if any(member.pid is None for member in self._members):
             raise RequestError(
-                f"{shortage(self._order)}; not all were placed within "
+                f"{shortage(self._order)} Not all were placed within "
                 f"{self._place_s:g} s"
             )
-        self._calls.clear()
+
+    def _load(self) -> int:
+        """Load the model in all actors; return the rows to keep with each."""
+        limit = max(self._load_s, self._order.engine_timeout_s)
+        end = time.monotonic() + limit
         capacity = 0
-        waiting = dict(loads)
+        waiting = {
+            member.actor.load.remote(self._engine, self._writer): member
+            for member in self._members
+        }
         while waiting:
-            for call, member in self._done(waiting, 1, None):
+            left = end - time.monotonic()
+            if left <= 0:
+                raise not_loaded((member.number for member in waiting.values()), limit)
+            for call, member in self._done(waiting, 1, left):
                 capacity = self._get(call, member)
                 del waiting[call]
         return capacity

@@ -162,7 +162,7 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         start_timeout_s: Seconds that the job may wait for its machines; then it is
             cancelled.
         engine_timeout_s: Seconds without a sign of life after which an engine counts
-            as hung.
+            as hung; loading gives none, and has half an hour at least.
         unreachable_after_s: Seconds that a silent platform is ridden out.
         timeout_s: Bounds the waiting, not the job.
         dry_run: Return the plan and start nothing.
