@@ -37,6 +37,7 @@ def test_a_replica_with_gpus_keeps_to_no_cores(make_order):
     assert replica_cores(order.plan) == ((), ())
     assert "OMP_NUM_THREADS" not in environment
     assert "LD_PRELOAD" not in environment
+    assert environment["RAY_worker_niceness"] == "0"
 
 
 def test_the_caller_s_arguments_win_over_ours(make_order):

@@ -82,11 +82,7 @@ class Cluster:
         try:
             self._changed(job, "AWAITING_CLUSTER_START")
             if self._machines is not None:
-                home = self._folder / job.id / "home"
-                home.mkdir(parents=True)
-                job.nodes = Nodes(
-                    self._machines(job), {**self._image, "HOME": str(home)}
-                )
+                job.nodes = Nodes(self._machines(job), self._image)
                 job.nodes.start()
             end_state = self._play(job)
         except Exception as error:  # noqa: BLE001  a broken cluster is a state too

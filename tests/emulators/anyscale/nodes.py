@@ -110,6 +110,8 @@ class Nodes:
     def _start(self, number, *role):
         machine = self._machines[number]
         python = shutil.which("python", path=self._environment["PATH"])
+        home = self._folder / f"home-{number}"  # each node has a disk of its own
+        home.mkdir()
         process = subprocess.Popen(
             [
                 *(python, "-m", "ray.scripts.scripts", "start", "--block", *role),
@@ -120,7 +122,7 @@ class Nodes:
                 *("--temp-dir", str(self._folder / str(number))),
                 "--disable-usage-stats",
             ],
-            env=self._environment,
+            env={**self._environment, "HOME": str(home)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
