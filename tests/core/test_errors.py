@@ -6,6 +6,7 @@ import pytest
 
 from ml_toolkit_core.errors import (
     JobError,
+    StartTimeout,
     StillRunning,
     SubmitUnknown,
     Unreachable,
@@ -22,6 +23,7 @@ from ml_toolkit_core.values import JobHandle
         SubmitUnknown("run-1", "Look there."),
         StillRunning("it goes on", handle=JobHandle(backend="local", job_id="r")),
         Unreachable("no answer", handle=JobHandle(backend="local", job_id="r")),
+        StartTimeout("it waited", handle=JobHandle(backend="local", job_id="r")),
         JobError("it failed", handle=JobHandle(backend="local", job_id="r")),
     ],
 )
