@@ -140,14 +140,15 @@ def split_rows(pin: InputPin) -> int:
     """Return how many rows a split has at most, from the pinned input alone.
 
     A power of two, so that about 512 splits cover the input, within 32 and 16,384
-    rows and at most 64 MiB of the input's files.
+    rows and at most 64 MiB of the input, decoded where its files say how large
+    that is; a row that is larger is a split of its own.
     """
     low, high = _SPLIT_ROWS
     rows = low
     while rows < high and rows * _PARTS < pin.rows:
         rows *= 2
     if pin.rows:
-        per_row = max(1, pin.bytes // pin.rows)
+        per_row = max(1, pin.bytes // pin.rows, pin.row_bytes or 0)
         while rows > 1 and rows * per_row > _SPLIT_BYTES:
             rows //= 2
     return rows

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 from pyarrow import types
 
@@ -290,7 +290,10 @@ def test_delta_holds_every_value_or_refuses_its_column(tmp_path_factory, table):
 @given(table=columns())
 def test_parquet_gives_every_value_that_is_in_it(tmp_path_factory, table):
     path = tmp_path_factory.mktemp("t") / "in.parquet"
-    pq.write_table(table, path)
+    try:
+        pq.write_table(table, path)
+    except pa.ArrowNotImplementedError:  # Arrow writes no null struct of string views
+        reject()
 
     source = open_source(*pin_table(TableLocation(name="t", uri=str(path))))
     (found,) = source.read(source.splits(100))

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two publications at least, so that a fast run makes few commits.
 PUBLISH_S: Final = 1.0
+#: Bytes of rows that a replica holds, from which on it gets no more; bounds memory.
+GIVEN_BYTES: Final = 512 * 1024**2
 
 
 def run(
@@ -160,7 +162,8 @@ class _Run:
     clock: Callable[[], float] = time.monotonic
     _given: list[int] = field(init=False)
     _heard: list[float] = field(init=False)
-    _open: dict[int, tuple[int, int]] = field(factory=dict, init=False)
+    # By split: its replica, rows and bytes.
+    _open: dict[int, tuple[int, int, int]] = field(factory=dict, init=False)
     _written: list[Part] = field(factory=list, init=False)
     _exhausted: bool = field(default=False, init=False)
 
@@ -191,7 +194,8 @@ class _Run:
     def _feed(self) -> None:
         while not self._exhausted:
             replica = min(range(len(self._given)), key=self._given.__getitem__)
-            if self._given[replica] >= self.capacity:
+            held = sum(size for to, _, size in self._open.values() if to == replica)
+            if self._given[replica] >= self.capacity or held >= GIVEN_BYTES:
                 return
             rows = next(self.feed, None)
             if rows is None:
@@ -199,23 +203,22 @@ class _Run:
                 return
             if replica not in self._busy:
                 self._heard[replica] = self.clock()
-            self._open[rows.split.index] = (replica, rows.batch.num_rows)
+            batch = rows.batch
+            self._open[rows.split.index] = (replica, batch.num_rows, batch.nbytes)
             self._given[replica] += rows.batch.num_rows
             self.pool.put(replica, rows)
 
     @property
     def _busy(self) -> set[int]:
         """The replicas that rows are with."""
-        return {replica for replica, _ in self._open.values()}
+        return {replica for replica, _, _ in self._open.values()}
 
     def _look_for_hung(self, now: float) -> None:
         limit = self.order.engine_timeout_s
         for replica in sorted(self._busy):
             silent = now - self._heard[replica]
             if silent > limit:
-                left = sum(
-                    n for with_it, n in self._open.values() if with_it == replica
-                )
+                left = sum(n for to, n, _ in self._open.values() if to == replica)
                 raise ReplicaDied(
                     f"replica {replica} gave no sign of life for {silent:.0f} s "
                     f"(engine_timeout_s={limit:g}); {left:,} rows were with it"
@@ -223,7 +226,7 @@ class _Run:
 
     def _accept(self, parts: tuple[Part, ...]) -> None:
         for part in parts:
-            _, expected = self._open.pop(part.split)
+            _, expected, _ = self._open.pop(part.split)
             if part.tally.done != expected:
                 raise JobError(
                     f"split {part.split} had {expected} rows and came back with "

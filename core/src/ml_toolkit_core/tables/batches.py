@@ -11,8 +11,10 @@ from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.arrowtypes import ArrowType, cast, rebuilt
 from ml_toolkit_core.tables.parts import Split
 
-#: Rows that are decoded at a time; bounds memory whatever the row groups are.
+#: Rows, and about how many bytes of them, that are decoded at a time; bounds memory
+#: whatever the row groups are.
 _BATCH_ROWS: Final = 4096
+_BATCH_BYTES: Final = 64 * 1024**2
 
 
 def plain_type(kind: ArrowType) -> ArrowType:
@@ -99,14 +101,15 @@ def parquet_batches(
     split = next(wanted, None)
     start = 0
     for group in range(file.metadata.num_row_groups):
-        stop = start + file.metadata.row_group(group).num_rows
+        facts = file.metadata.row_group(group)
+        stop = start + facts.num_rows
         while split is not None and split.stop <= start:
             split = next(wanted, None)
         if split is not None and split.start < stop:
             at = start
-            for batch in file.iter_batches(
-                _BATCH_ROWS, row_groups=[group], columns=names
-            ):
+            fit = _BATCH_BYTES * facts.num_rows // max(1, facts.total_byte_size)
+            size = max(1, min(_BATCH_ROWS, fit))
+            for batch in file.iter_batches(size, row_groups=[group], columns=names):
                 yield at, batch
                 at += batch.num_rows
         start = stop

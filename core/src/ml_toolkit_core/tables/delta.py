@@ -13,7 +13,7 @@ from deltalake.exceptions import DeltaError
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.batches import plain_type
-from ml_toolkit_core.tables.parquet import open_parquet
+from ml_toolkit_core.tables.parquet import open_parquet, row_bytes
 from ml_toolkit_core.tables.pinned import PinnedFiles, pin_of
 from ml_toolkit_core.tables.store import Store, join
 from ml_toolkit_core.values import FilePin, InputPin, TableLocation
@@ -26,6 +26,8 @@ _READER_FEATURES: Final = {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
+#: Files, those of the most rows, whose footers say how wide rows are.
+_FOOTERS: Final = 16
 
 
 def delta_pin(store: Store, location: TableLocation) -> InputPin:
@@ -39,7 +41,9 @@ def delta_pin(store: Store, location: TableLocation) -> InputPin:
     _check_features(table, location.name)
     adds = _adds(table, location.name)
     _masks(table, location.name, adds)
-    pins = []
+    pins, widest = [], 0
+    sizes = {path: add["num_records"] or 0 for path, add in adds.items()}
+    looked_at = sorted(sizes, key=sizes.__getitem__)[-_FOOTERS:]
     for path, add in sorted(adds.items()):
         uri = join(location.uri, path)
         found = store.stat(uri)
@@ -50,14 +54,16 @@ def delta_pin(store: Store, location: TableLocation) -> InputPin:
                 "in part? Restore the file, or repair the table"
             )
         rows = add["num_records"]
-        if rows is None:
+        if rows is None or path in looked_at:
             with store.open(uri) as handle:
-                rows = open_parquet(handle, repr(path)).metadata.num_rows
+                footer = open_parquet(handle, repr(path))
+            rows = footer.metadata.num_rows
+            widest = max(widest, row_bytes(footer))
         pins.append(FilePin(path=path, rows=rows, bytes=found.bytes, etag=found.etag))
     arrow: Any = table.schema().to_arrow()
     given = pa.schema(arrow)
     schema = pa.schema([(column.name, plain_type(column.type)) for column in given])
-    return pin_of(schema, pins, version=table.version())
+    return pin_of(schema, pins, version=table.version(), row_bytes=widest)
 
 
 @frozen(kw_only=True)

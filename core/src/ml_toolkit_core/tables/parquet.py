@@ -24,17 +24,26 @@ def parquet_pin(
         RequestError: When one is no Parquet file, or they do not agree.
     """
     columns = Columns(location.name)
-    pins = []
+    pins, widest = [], 0
     for file in files:
         path = file.path or location.name
         with store.open(place(location.uri, file.path)) as handle:
             footer = open_parquet(handle, f"{location.name!r}: {path!r}")
             columns.see(footer.schema_arrow, path)
             rows = footer.metadata.num_rows
+            widest = max(widest, row_bytes(footer))
         pins.append(
             FilePin(path=file.path, rows=rows, bytes=file.bytes, etag=file.etag)
         )
-    return pin_of(columns.schema(), pins)
+    return pin_of(columns.schema(), pins, row_bytes=widest)
+
+
+def row_bytes(file: pq.ParquetFile) -> int:
+    """Return the bytes of a row, not compressed, in the row group of the widest."""
+    groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+    return max(
+        (g.total_byte_size // g.num_rows for g in groups if g.num_rows), default=0
+    )
 
 
 def open_parquet(

@@ -42,6 +42,7 @@ def pin_of(
     *,
     version: int | None = None,
     notes: tuple[str, ...] = (),
+    row_bytes: int | None = None,
 ) -> InputPin:
     """Return the pin of these columns and files."""
     return InputPin(
@@ -50,6 +51,7 @@ def pin_of(
         columns=columns_of(schema),
         arrow_schema=schema_text(schema),
         notes=notes,
+        row_bytes=row_bytes,
     )
 
 

@@ -118,6 +118,8 @@ class InputPin:
         columns: In the order of the table.
         arrow_schema: The columns' Arrow schema, as base64 of its IPC form.
         notes: What a reader wants known, for example a column of mixed types.
+        row_bytes: Bytes of a row as it is decoded, where rows are widest; None where
+            only the size of the files tells.
     """
 
     version: int | None = None
@@ -125,6 +127,7 @@ class InputPin:
     columns: tuple[Column, ...] = ()
     arrow_schema: str
     notes: tuple[str, ...] = ()
+    row_bytes: int | None = None
 
     @property
     def rows(self) -> int:
