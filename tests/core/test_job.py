@@ -1,6 +1,7 @@
 """A job that waits for its machines: what is said meanwhile, and what ends it."""
 
 import io
+import math
 
 import pytest
 from attrs import define, field
@@ -9,6 +10,7 @@ from ml_toolkit.functions.llm.inference._progress import progress_lines
 from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import (
     PlatformUnavailable,
+    RequestError,
     StartTimeout,
     StillRunning,
     Unreachable,
@@ -281,3 +283,13 @@ def test_the_first_line_of_a_running_job_tells_how_long_it_waited(clock, wait):
     wait(platform, screen=screen)
 
     assert screen.getvalue().splitlines()[-2].endswith(", waited 10:00")
+
+
+@pytest.mark.parametrize("seconds", [-1, 0, math.nan, "9"])
+def test_a_limit_on_the_start_that_is_no_time_cancels_nothing(clock, wait, seconds):
+    platform = Platform(clock, [(0, QUEUED)])
+
+    with pytest.raises(RequestError, match="start_timeout_s=.* number of seconds"):
+        wait(platform, start_timeout_s=seconds)
+
+    assert platform.cancelled_at is None

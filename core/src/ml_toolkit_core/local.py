@@ -103,7 +103,7 @@ def submit(order: WorkOrder) -> JobHandle:
     _check_output(order)
     with hold(order.run_id) as lock:
         last = _last_attempt(order.run_id)
-        # Somebody else submitted this run just now.
+        # This run is being submitted just now, or its worker lives.
         if lock is None or (last and is_live(last / _PID_FILE)):
             _check_same(order, last)
             return handle
@@ -250,8 +250,8 @@ def _end(run_id: str, folder: Path) -> None:
             # A worker that has only just begun says its number in a moment.
             record = read_json(folder / _PID_FILE)
             pid = record.get("pid") if isinstance(record, dict) else None
-            if isinstance(pid, int) and not told:
-                # The lock says that it lives, so its process group is still its own.
+            # Its own lock says that it lives, so its process group is still its own.
+            if isinstance(pid, int) and not told and is_live(folder / _PID_FILE):
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, number)
                 told = True
@@ -286,12 +286,16 @@ def _check_engine(name: str) -> None:
 
 def _check_output(order: WorkOrder) -> None:
     """Refuse an output that this user cannot write to, before anything is started."""
-    for uri in (order.output.uri, order.ledger_uri):
+    output = f"output_table={order.output.name!r}"
+    places = {order.output.uri: output, order.ledger_uri: f"the ledger of {output}"}
+    for uri, what in places.items():
+        if "://" in uri:
+            continue
         is_file = os.path.isfile(uri)  # noqa: PTH113  Path.is_file can raise
         there = unwritable(Path(uri).parent if is_file else Path(uri))
-        if "://" not in uri and there is not None:
+        if there is not None:
             why = "is not yours to write to" if there.is_dir() else "is no folder"
             raise RequestError(
-                f"output_table={order.output.name!r} cannot be written: "
-                f"{str(there)!r} {why}; choose another output_table"
+                f"{what} cannot be written: {str(there)!r} {why}; choose another "
+                "output_table"
             )

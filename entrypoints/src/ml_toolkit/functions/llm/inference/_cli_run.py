@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from ml_toolkit.functions.llm.inference import _run
-from ml_toolkit.functions.llm.inference._arguments import check_start
+from ml_toolkit.functions.llm.inference._arguments import check_waiting
 from ml_toolkit.functions.llm.inference._cli_jobs import (
     START_TIMEOUT,
     AsJson,
@@ -17,6 +17,7 @@ from ml_toolkit.functions.llm.inference._cli_jobs import (
 )
 from ml_toolkit_core.dispatch import fresh_run_id
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.job import check_limits
 from ml_toolkit_core.wire import Json
 
 EXIT_STILL_RUNNING: Final = 4
@@ -93,7 +94,9 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     as_json: AsJson = False,
 ) -> None:
     """Ask the model once for every row, and publish the answers."""
-    check_start(start_timeout_s, wait=wait)
+    # Not by run_inference below, which starts the job and does not wait.
+    check_limits(timeout_s, start_timeout_s, unreachable_after_s)
+    check_waiting(progress, start_timeout_s, wait=wait)
     arguments: dict[str, Any] = {
         key: value for key, value in locals().items() if key not in _OURS
     }

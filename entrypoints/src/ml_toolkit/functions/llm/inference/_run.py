@@ -10,7 +10,7 @@ from ml_toolkit.functions.llm.inference._progress import ProgressOption, follow
 from ml_toolkit_core import dispatch
 from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.job import InferenceJob
+from ml_toolkit_core.job import InferenceJob, check_limits
 from ml_toolkit_core.plan import InferencePlan
 from ml_toolkit_core.values import InferenceRequest, JobHandle, Prompts
 
@@ -230,8 +230,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         )
     except (TypeError, ValueError) as error:
         raise RequestError(str(error.args[0])) from error
-    _arguments.check_waiting(timeout_s, unreachable_after_s, progress)
-    _arguments.check_start(start_timeout_s, wait=wait)
+    check_limits(timeout_s, start_timeout_s, unreachable_after_s)
+    _arguments.check_waiting(progress, start_timeout_s, wait=wait)
     arguments = inspect.signature(run_inference).parameters
     plan = dispatch.prepare(request, _BACKENDS, arguments=arguments)
     if dry_run:
