@@ -286,16 +286,13 @@ def _check_engine(name: str) -> None:
 
 def _check_output(order: WorkOrder) -> None:
     """Refuse an output that this user cannot write to, before anything is started."""
-    output = f"output_table={order.output.name!r}"
-    places = {order.output.uri: output, order.ledger_uri: f"the ledger of {output}"}
+    places = {order.output.uri: "", order.ledger_uri: "the ledger of "}
     for uri, what in places.items():
-        if "://" in uri:
-            continue
         is_file = os.path.isfile(uri)  # noqa: PTH113  Path.is_file can raise
         there = unwritable(Path(uri).parent if is_file else Path(uri))
-        if there is not None:
+        if "://" not in uri and there is not None:
             why = "is not yours to write to" if there.is_dir() else "is no folder"
             raise RequestError(
-                f"{what} cannot be written: {str(there)!r} {why}; choose another "
-                "output_table"
+                f"{what}output_table={order.output.name!r} cannot be written: "
+                f"{str(there)!r} {why}; choose another output_table"
             )
