@@ -72,7 +72,7 @@ def read_csv(
     with dialect.text(unpacked(handle)) as text:
         try:
             found = records(text, dialect.delimiter)
-            _, header = next(found, (0, []))
+            header = _header(found)
             at = 0
             for split in splits:
                 rows = [
@@ -89,8 +89,13 @@ def read_csv(
             raise files.changed(number, error) from None
 
 
+def _header(found: Iterator[tuple[int, list[Cell]]]) -> list[str]:
+    """Take the first record; a column without a name is called ``""``."""
+    return [cell or "" for cell in next(found, (0, []))[1]]
+
+
 def _batch(
-    columns: Mapping[Cell, Sequence[Cell]], schema: pa.Schema, rows: int
+    columns: Mapping[str, Sequence[Cell]], schema: pa.Schema, rows: int
 ) -> pa.RecordBatch:
     arrays = [
         typed(columns[column.name], column.type)
@@ -120,7 +125,7 @@ def _scan(
     try:
         with dialect.text(handle) as text:
             found = records(text, dialect.delimiter)
-            header = [cell or "" for cell in next(found, (0, []))[1]]
+            header = _header(found)
             for line, cells in found:
                 rows += 1
                 if len(cells) != len(header):
