@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 
@@ -76,6 +77,10 @@ def call(jsonl, tmp_path, home):
             {"start_timeout_s": 9, "wait": False},
             "start_timeout_s=9 with wait=False: who waits for the job cancels it",
         ),
+        ({"engine_timeout_s": math.inf}, "engine_timeout_s=inf must be .* a year"),
+        ({"engine_timeout_s": "600"}, "engine_timeout_s='600' must be a number of"),
+        ({"output_table": "o\0.jsonl"}, "output_table=.* has a null byte"),
+        ({"model": "m\0"}, "model=.* has a null byte"),
         ({"progress": "yes"}, "progress='yes' must be"),
         ({"model": None}, "model=None must be text"),
         ({"executor": ["x"]}, r"executor=\['x'\] must be text"),
@@ -145,6 +150,26 @@ def test_output_and_input_are_never_the_same_place(call, tmp_path, monkeypatch, 
 
     with pytest.raises(RequestError, match="are the same place or lie in one another"):
         call(output_table=output, output_format="jsonl")
+
+
+@pytest.mark.parametrize("target", ["link", "gone"])
+@pytest.mark.parametrize("name", ["link", "link/out.jsonl", "link/a/b"])
+def test_an_output_behind_a_link_that_leads_nowhere_is_refused(
+    call, tmp_path, name, target
+):
+    (tmp_path / "link").symlink_to(target)
+
+    with pytest.raises(RequestError, match="/link' is a link that leads nowhere"):
+        call(output_table=str(tmp_path / name), output_format="jsonl")
+
+
+def test_a_file_whose_name_is_no_text_is_refused(call, tmp_path):
+    (tmp_path / "in").mkdir()
+    name = os.fsdecode(b"\xff.jsonl")
+    (tmp_path / "in" / name).write_text('{"prompt": "x"}\n')
+
+    with pytest.raises(RequestError, match="is no UTF-8; rename it"):
+        call(input_table=str(tmp_path / "in"))
 
 
 def test_an_empty_table_is_refused(call, jsonl):

@@ -153,8 +153,8 @@ def _json(text: str | None, argument: str) -> dict[str, Json]:
         return {}
     try:
         value = json.loads(text)
-    except ValueError as error:
-        raise RequestError(f"{argument}={text!r} is not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{argument}={text!r:.200} is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise RequestError(f"{argument}={text!r} must be a JSON object")
     return value
@@ -162,7 +162,10 @@ def _json(text: str | None, argument: str) -> dict[str, Json]:
 
 def _flag(name: str) -> str:
     positional = {"input_table", "model", "output_table"}
-    return name.upper() if name in positional else f"--{name.replace('_', '-')}"
+    named = {"as_json": "--json", "option_": "--option"}
+    if name in positional:
+        return name.upper()
+    return named.get(name, f"--{name.replace('_', '-')}")
 
 
 def _pairs(options: list[str]) -> dict[str, str]:

@@ -236,7 +236,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     plan = dispatch.prepare(request, _BACKENDS, arguments=arguments)
     if dry_run:
         return plan
-    if wait and (progress is None or progress is True):
+    is_shown = progress is None or progress is True
+    if wait and is_shown and sys.stderr is not None:  # it may be closed
         # First of all: whatever happens from here on, this finds the run again.
         notes = "".join(f"note {note}\n" for note in plan.pinned.notes)
         sys.stderr.write(f"run_id {plan.run_id}\n{notes}")
