@@ -253,6 +253,12 @@ def test_what_an_entry_needs_is_said(site, text, message):
         ("scheduling_rules: [3]", r"must be a list of mappings: \[3\]"),
         ("scheduling_rules: {a: 3}", "must be a list of mappings"),
         ("resource_queues: [x]", r"resource_queues must be a list of mappings: \['x'"),
+        (
+            "resource_queues: [{name: q}, {nmae: yoda}]",
+            "resource_queues, item 2 needs a name: {'nmae': 'yoda'}",
+        ),
+        ("resource_queues: [{name: 3}]", "resource_queues, item 1 needs a name"),
+        ("resource_queues: [{name: ''}]", "resource_queues, item 1 needs a name"),
         ("scheduling_rules: [{resource_queue: 3}]", "rule 1: 'resource_queue' must be"),
         ("scheduling_rules: [{resource_queue: q, selector: 3}]", "rule 1: "),
         ("scheduling_rules: [{resource_queue: q, selector: [3]}]", "rule 1: 3 must be"),
@@ -280,7 +286,7 @@ def test_what_an_entry_needs_is_said(site, text, message):
         ),
     ],
 )
-def test_rules_of_wrong_types_are_refused_by_rule(site, rules, message):
+def test_rules_of_wrong_types_are_refused_by_item(site, rules, message):
     with pytest.raises(RequestError, match=message):
         site("scheduler_config = 'scheduler.yaml'", rules)
 
