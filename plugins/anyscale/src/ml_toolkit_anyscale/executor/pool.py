@@ -19,7 +19,7 @@ from ml_toolkit_anyscale.executor.cluster import cluster_for, plan_here, shortag
 from ml_toolkit_anyscale.executor.settings import replica_environment
 from ml_toolkit_core.errors import ReplicaDied, RequestError, ToolkitError
 from ml_toolkit_core.order import WorkOrder
-from ml_toolkit_core.pipeline.pool import LOAD_S, Report, not_loaded
+from ml_toolkit_core.pipeline.pool import LOAD_S, Report, load_limit_s, not_loaded
 from ml_toolkit_core.tables.parts import PartWriter, SplitRows
 
 log = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class RayPool:
 
     def _load(self) -> int:
         """Load the model in all actors; return the rows to keep with each."""
-        limit = max(self._load_s, self._order.engine_timeout_s)
+        limit = load_limit_s(self._order, self._load_s)
         end = time.monotonic() + limit
         capacity = 0
         waiting = {
