@@ -259,24 +259,34 @@ def test_an_output_in_somebody_elses_folder_is_refused(tmp_path, name, mode):
     assert done.stdout == "False\n"
 
 
-def test_an_executor_whose_packages_are_not_here_is_refused(jsonl, tmp_path, home):
+@pytest.mark.parametrize("package", ["ray", "vllm"])
+def test_an_executor_whose_packages_are_not_here_is_planned_and_not_started(
+    jsonl, tmp_path, home, package
+):
     script = (
         "import sys\n"
-        "sys.modules['ray'] = None\n"  # as the import system says: not there
+        f"sys.modules[{package!r}] = None\n"  # as the import system says: not there
         "from ml_toolkit.functions.llm.inference import run_inference\n"
-        "run_inference(sys.argv[1], 'm/x', sys.argv[2])\n"
+        "print(run_inference(*sys.argv[1:], dry_run=True).replicas.replicas)\n"
+        "run_inference(*sys.argv[1:])\n"
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", script, jsonl(ROWS), tmp_path / "out"],
+        [sys.executable, "-c", script, jsonl(ROWS), "m/x", tmp_path / "out"],
         capture_output=True,
         text=True,
         check=False,
     )
 
+    assert done.stdout == "1\n"
     last = done.stderr.splitlines()[-1]
-    assert "MissingExtra: executor='ray-vllm' needs 'ray' on this machine" in last
-    assert "pip install 'ml-toolkit-anyscale[executor-cpu]'" in last
+    assert f"MissingExtra: executor='ray-vllm' needs {package!r} on this machine" in (
+        last
+    )
+    assert (
+        "pip install 'ml-toolkit-anyscale[executor-cpu]', or 'ml-toolkit-anyscale"
+        "[executor-gpu]' on a machine with GPUs, or pass another compute_type"
+    ) in last
     assert not (home / "runs").exists()
 
 

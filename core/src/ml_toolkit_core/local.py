@@ -19,6 +19,7 @@ from typing import Final
 from attrs import evolve
 
 from ml_toolkit_core import discovery, machine
+from ml_toolkit_core.dispatch import load_executor
 from ml_toolkit_core.errors import MissingExtra, RequestError
 from ml_toolkit_core.hookspecs import hookimpl
 from ml_toolkit_core.identity import differences
@@ -68,7 +69,6 @@ def describe() -> BackendInfo:
 def resolve_compute(request: InferenceRequest) -> ComputeTarget:
     """Take this machine, if it has what is asked for."""
     _check_home()
-    _check_engine(request.executor)
     gpus = machine.gpus()
     cores = machine.cores()
     wrong_type = request.gpu_type is not None and not any(
@@ -101,6 +101,7 @@ def submit(order: WorkOrder) -> JobHandle:
     """
     handle = JobHandle(backend=NAME, job_id=order.run_id)
     _check_output(order)
+    _check_engine(order.executor)
     with hold(order.run_id) as lock:
         last = _last_attempt(order.run_id)
         # This run is being submitted just now, or its worker lives.
@@ -275,12 +276,11 @@ def _check_engine(name: str) -> None:
     Raises:
         MissingExtra: Naming the first package, and what brings it.
     """
-    needs = getattr(discovery.load(discovery.EXECUTORS, name), "NEEDS", {})
-    for package, extra in needs.items():
+    for package, brings_it in load_executor(name).NEEDS.items():
         if find_spec(package) is None:
             raise MissingExtra(
                 f"executor={name!r} needs {package!r} on this machine, which is not "
-                f"installed; pip install {extra!r}, or pass another compute_type"
+                f"installed; {brings_it}, or pass another compute_type"
             )
 
 
