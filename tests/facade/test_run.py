@@ -147,6 +147,49 @@ def rows_there(output):
     return pinned.rows
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "ending"),
+    [
+        ("out", None, "_errors"),
+        ("out.jsonl", None, ".errors.jsonl"),
+        ("parts", "csv", ".errors.jsonl"),
+    ],
+)
+def test_an_overwrite_replaces_the_list_of_failed_rows_too(
+    tmp_path, jsonl, name, kind, ending
+):
+    call = {"output_format": kind, "write_mode": "overwrite"}
+    output = f"{tmp_path}/{name}"
+    listed = f"{output}{ending}"
+
+    one, other = (
+        scripted(
+            jsonl(ROWS[:3]), output, **call, script={"fail_if": f"question {i}"}
+        ).result()
+        for i in (0, 1)
+    )
+    there = rows_there(listed)
+    none = scripted(jsonl(ROWS[:3]), output, **call).result()
+
+    assert [one.errors, other.errors, none.errors] == [listed, listed, None]
+    assert there == 1
+    assert not list(tmp_path.glob("*errors*"))
+
+
+def test_an_overwrite_leaves_a_folder_that_no_job_wrote(tmp_path, jsonl):
+    source = tmp_path / "months"
+    source.mkdir()
+    (source / "may.jsonl").write_text("{}\n", encoding="utf-8")
+    call = {"output_format": "jsonl", "write_mode": "overwrite"}
+
+    with pytest.raises(RequestError, match="neither ml-toolkit nor Spark wrote it"):
+        scripted(jsonl(ROWS), source, **call)
+    (source / "_SUCCESS").touch()
+    scripted(jsonl(ROWS[:2]), source, **call)
+
+    assert rows_there(str(source)) == 2
+
+
 def test_an_overwrite_whose_rows_all_failed_leaves_the_old_rows(jsonl, tmp_path):
     output = tmp_path / "out.jsonl"
     scripted(jsonl(ROWS[:3]), output, output_format=None)
@@ -314,7 +357,7 @@ def test_the_same_run_id_with_another_prompt_is_refused(jsonl, tmp_path):
     scripted(source, tmp_path / "out", run_id="once")
 
     with pytest.raises(
-        RequestError, match=r"was another run: prompts: .*'Q: \{prompt\}'"
+        RequestError, match=r"was another run: prompts .*'Q: \{prompt\}'"
     ):
         scripted(source, tmp_path / "out", run_id="once", prompt_template="Q: {prompt}")
 
@@ -474,7 +517,7 @@ def test_the_same_run_id_with_another_output_is_refused(jsonl, tmp_path):
     source = jsonl(ROWS)
     scripted(source, tmp_path / "one", run_id="twice")
 
-    with pytest.raises(RequestError, match="'twice' is another run .*output: "):
+    with pytest.raises(RequestError, match="'twice' is another run .*output uri: "):
         scripted(source, tmp_path / "two", run_id="twice")
 
     assert not (tmp_path / "two").exists()
@@ -634,3 +677,19 @@ def test_what_this_machine_keeps_of_a_job_is_for_its_owner_alone(jsonl, tmp_path
     kept = [home, *home.rglob("*")]
     assert {"order.json", "worker.log", "worker.json"} <= {p.name for p in kept}
     assert [p for p in kept if p.stat().st_mode & 0o077] == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("error", "(jsonl)"),
+        ("overwrite", "(jsonl, overwritten if it is there)"),
+        ("append", "(jsonl, added to what is there)"),
+    ],
+)
+def test_the_plan_says_what_becomes_of_an_output_that_is_there(
+    jsonl, tmp_path, mode, said
+):
+    plan = scripted(jsonl(ROWS), tmp_path / "out", write_mode=mode, dry_run=True)
+
+    assert f"/out {said}\n" in str(plan)

@@ -18,10 +18,15 @@ def differences(mine: Mapping[str, Json], theirs: Mapping[str, Json]) -> list[st
     """Name the parts in which two runs differ, with both values.
 
     >>> differences({"model": {"uri": "a"}}, {"model": {"uri": "b"}})
-    ["model: {'uri': 'a'} here, {'uri': 'b'} there"]
+    ["model uri: 'a' here, 'b' there"]
     """
-    return [
-        f"{key}: {mine.get(key)!r} here, {theirs.get(key)!r} there"
-        for key in sorted({*mine, *theirs})
-        if mine.get(key) != theirs.get(key)
-    ]
+    faults = []
+    for key in sorted({*mine, *theirs}):
+        here, there = mine.get(key), theirs.get(key)
+        if here == there:
+            continue
+        if isinstance(here, Mapping) and isinstance(there, Mapping):
+            faults += [f"{key} {fault}" for fault in differences(here, there)]
+        else:
+            faults.append(f"{key}: {here!r} here, {there!r} there")
+    return faults

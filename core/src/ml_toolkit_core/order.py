@@ -84,7 +84,7 @@ class WorkOrder:
             "executor": self.executor,
             "output": {
                 "uri": self.output.uri,
-                "format": self.output.format,
+                "format": to_json(self.output.format),
                 "column": self.output_column,
                 "write_mode": self.write_mode.value,
             },

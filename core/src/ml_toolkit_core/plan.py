@@ -1,5 +1,7 @@
 """The plan of a run: everything that is decided before anything is paid for."""
 
+from typing import Final
+
 from attrs import field, frozen
 from attrs.validators import ge
 
@@ -9,6 +11,7 @@ from ml_toolkit_core.values import (
     InferenceRequest,
     Pinned,
     ReplicaPlan,
+    WriteMode,
 )
 from ml_toolkit_core.wire import Json, to_json
 
@@ -86,12 +89,13 @@ class InferencePlan:
             f"{pinned.source.format}{version}, {pinned.pin.rows:,} rows, "
             f"{len(pinned.pin.files):,} files"
         )
+        mode = _MODES[request.write_mode]
         lines = [
             ("run_id", self.run_id),
             ("input", f"{pinned.source.uri} ({size})"),
             ("question", _question(pinned)),
             ("model", f"{pinned.model.uri} ({pinned.model.kind})"),
-            ("output", f"{pinned.output.uri} ({pinned.output.format})"),
+            ("output", f"{pinned.output.uri} ({pinned.output.format}{mode})"),
             ("answer", f"column {request.output_column!r}"),
             ("compute", f"{request.compute_type}: {target.name}"),
             (
@@ -110,6 +114,14 @@ class InferencePlan:
             *(("note", note) for note in self.notes),
         ]
         return "\n".join(f"{name:<9} {text}" for name, text in lines)
+
+
+#: What becomes of an output that is there, beside what it is.
+_MODES: Final = {
+    WriteMode.ERROR: "",
+    WriteMode.OVERWRITE: ", overwritten if it is there",
+    WriteMode.APPEND: ", added to what is there",
+}
 
 
 def _question(pinned: Pinned) -> str:

@@ -148,7 +148,7 @@ def test_refuses_the_same_run_with_another_identity_and_names_the_difference(run
 
     other = run(kind, model="b")
     with pytest.raises(
-        RequestError, match="another run: limit: None here, 7 there; model: .*'b'"
+        RequestError, match="another run: limit: None here, 7 there; model uri: .*'b'"
     ):
         open_sink(other.order()).open()
 

@@ -103,7 +103,10 @@ class AsideSink:
             files = [output] if failed else []
         else:
             files = [join(output, part.path) for part in failed]
-        return list_failed(self.store, self.order, self.staged.format, files)
+        return list_failed(
+            *(self.store, self.order, self.staged.format, files),
+            replaces=self.order.write_mode is WriteMode.OVERWRITE,
+        )
 
     def _join_parts(self) -> None:
         files = [join(self.staged.folder, part.path) for part in self.staged.parts]

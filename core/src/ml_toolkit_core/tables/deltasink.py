@@ -159,17 +159,20 @@ class DeltaSink:
         """Write all failed rows into a table beside this one."""
         return self.list_failed_of(self.parts)
 
-    def list_failed_of(self, parts: Sequence[Part]) -> str | None:
+    def list_failed_of(
+        self, parts: Sequence[Part], *, replaces: bool = False
+    ) -> str | None:
         """Write the failed rows of these parts into a table beside this one."""
+        listed = FailedList.of(self.store, self.order, replaces=replaces)
         failed = [part.path for part in parts if part.tally.failed]
         if not failed:
-            FailedList.of(self.store, self.order).clear()
+            listed.clear()
             return None
         given = pinned_schema(self.order.pin)
         inputs = list(self.schema)[: len(kept(given, self.order.output_column))]
         fields = failures.list_fields(column.name for column in inputs)
         schema = pa.schema([*inputs, *fields])
-        uri = FailedList.of(self.store, self.order).take()
+        uri = listed.take()
         rows = self._failed_rows(schema, failed)
         replace_rows(self.store, uri, schema, rows)
         return uri

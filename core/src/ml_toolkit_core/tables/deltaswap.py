@@ -99,7 +99,7 @@ class DeltaSwapSink:
     def list_failed(self) -> str | None:
         """Write all failed rows into a table beside this one."""
         parts = self.table.parts if self._is_done else self._parts()
-        return self.table.list_failed_of(parts)
+        return self.table.list_failed_of(parts, replaces=self._is_done)
 
     def _check_fence(self) -> None:
         check_claim(self.store, self.order, self._claimed)

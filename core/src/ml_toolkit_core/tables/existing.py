@@ -19,6 +19,8 @@ from ml_toolkit_core.tables.stores import store_for
 from ml_toolkit_core.values import TableFormat, TableLocation, WriteMode
 from ml_toolkit_core.wire import Json
 
+#: What Spark puts into a folder that it has written whole.
+_SUCCESS: Final = "_SUCCESS"
 #: Features of a Delta table that ask nothing of rows which are added.
 _HARMLESS: Final = {
     "appendOnly",
@@ -75,6 +77,7 @@ def check_present(
     elif mode is WriteMode.OVERWRITE:
         check_replaceable(store, location, schema)
         _check_swap(store, location)
+        _check_made(store, location)
 
 
 def check_replaceable(store: Store, location: TableLocation, schema: pa.Schema) -> None:
@@ -94,7 +97,7 @@ def check_replaceable(store: Store, location: TableLocation, schema: pa.Schema) 
     elif is_one_file(location):
         strangers = [uri] if store.is_folder(uri) else []
     else:
-        strangers = _strangers(store, uri, (f".{location.format}", ".crc", "_SUCCESS"))
+        strangers = _strangers(store, uri, (f".{location.format}", ".crc", _SUCCESS))
         strangers += [uri] if store.stat(uri) is not None else []
     if strangers:
         raise RequestError(
@@ -111,6 +114,24 @@ def _check_swap(store: Store, location: TableLocation) -> None:
             f"output_table={location.name!r}: a folder of objects cannot be "
             "overwritten in one step; write a Delta table or one file, or to another "
             "folder"
+        )
+
+
+def _check_made(store: Store, location: TableLocation) -> None:
+    """Refuse to overwrite a folder of files that no job wrote.
+
+    A table keeps its old versions, and one file is named by who wants it replaced; a
+    folder may be somebody's source, and its files would be gone.
+    """
+    if location.format is TableFormat.DELTA or is_one_file(location):
+        return
+    paths = [file.path for file in store.files(location.uri)]
+    made = any(p == _SUCCESS or p.startswith(f"{OWN_FOLDER}/") for p in paths)
+    if paths and not made:
+        raise RequestError(
+            f"output_table={location.name!r} holds {paths[0]!r} and neither "
+            f"{OWN_FOLDER!r} nor {_SUCCESS!r}, so neither ml-toolkit nor Spark wrote "
+            "it; remove it yourself, or choose another output_table"
         )
 
 

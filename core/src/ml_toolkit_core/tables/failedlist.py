@@ -7,6 +7,7 @@ from attrs import frozen
 
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables import failures
+from ml_toolkit_core.tables.jsonlines import lines, parse
 from ml_toolkit_core.tables.jsontext import dumps
 from ml_toolkit_core.tables.layout import OWN_FOLDER, own_folder
 from ml_toolkit_core.tables.store import Store, join
@@ -28,21 +29,25 @@ class FailedList:
         beside: Where the list belongs: beside the output.
         run: The run's own folder.
         is_table: Whether the list is a Delta table; else it is one file.
+        replaces: Whether the run's output took the place of another, whose list then
+            is nobody's any more.
     """
 
     store: Store
     beside: str
     run: str
     is_table: bool
+    replaces: bool
 
     @classmethod
-    def of(cls, store: Store, order: WorkOrder) -> Self:
+    def of(cls, store: Store, order: WorkOrder, *, replaces: bool = False) -> Self:
         """Return the place of the list of a run."""
         return cls(
             store=store,
             beside=failures.list_uri(order.output.uri, order.output.format),
             run=join(own_folder(order.output, order.write_mode), order.run_id),
             is_table=order.output.format is TableFormat.DELTA,
+            replaces=replaces,
         )
 
     @property
@@ -60,7 +65,7 @@ class FailedList:
     def take(self) -> str:
         """Return where this run may write its list, whatever it finds there."""
         there = self.is_there  # before the note is looked for: the note comes first
-        if self._is_others or (there and not self._is_noted):
+        if self._is_others or (there and not self._is_noted and not self._is_left):
             return self.inside
         with contextlib.suppress(FileExistsError):
             self.store.create(self._note, [dumps({"list": self.beside}).encode()])
@@ -69,10 +74,9 @@ class FailedList:
 
     def clear(self) -> None:
         """Remove the list, and nothing that is not this run's."""
-        if self._is_noted:
-            if not self._is_others:
-                self._remove(self.beside)
-            self.store.delete(self._note)
+        if (self._is_noted or self._is_left) and not self._is_others:
+            self._remove(self.beside)
+        self.store.delete(self._note)
         self._remove(self.inside)
 
     def _remove(self, uri: str) -> None:
@@ -84,6 +88,22 @@ class FailedList:
     @property
     def _is_noted(self) -> bool:
         return self.store.stat(self._note) is not None
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether the list of the output is there whose place this run's took."""
+        if not self.replaces or not self.is_there or self._is_others:
+            return False
+        if self.is_table:
+            table = self.store.open_table(self.beside)
+            names = [column.name for column in table.schema().fields]
+        else:
+            with self.store.open(self.beside) as handle:
+                _, line = next(lines(handle), (0, b"{}"))
+            names = [*parse(line.decode())]
+        last = len(failures.list_fields(()))
+        own = [column.name for column in failures.list_fields(names[:-last])]
+        return names[-last:] == own
 
     @property
     def _is_others(self) -> bool:

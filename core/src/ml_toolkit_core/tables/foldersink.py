@@ -235,7 +235,12 @@ class FolderSink:
 
 
 def list_failed(
-    store: Store, order: WorkOrder, form: PartFormat, files: Sequence[str]
+    store: Store,
+    order: WorkOrder,
+    form: PartFormat,
+    files: Sequence[str],
+    *,
+    replaces: bool = False,
 ) -> str | None:
     """Write the failed rows of these files into the list beside an output.
 
@@ -243,7 +248,7 @@ def list_failed(
         Where it lies; None, and this run's older list is gone, when there are no
         files.
     """
-    listed = FailedList.of(store, order)
+    listed = FailedList.of(store, order, replaces=replaces)
     if not files:
         listed.clear()
         return None

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final, TextIO
 
+from attrs import evolve
+
 from ml_toolkit_core import records
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.values import JobStatus, Progress
@@ -127,6 +129,8 @@ def describe(status: JobStatus) -> str:
     if progress is None:
         words.append("progress unknown")
     else:
+        if status.state.is_final:  # the last rates are nobody's any more
+            progress = evolve(progress, rows_per_s=None, tokens_per_s=None, eta_s=None)
         words += [progress.phase, *numbers(progress)]
     return ", ".join(words)
 
