@@ -14,6 +14,7 @@ from ml_toolkit_core.models import find_model
 from ml_toolkit_core.names import is_path, parse_name
 from ml_toolkit_core.values import (
     Column,
+    DuplicateIds,
     InferenceRequest,
     InputPin,
     Pinned,
@@ -96,7 +97,7 @@ def _id_notes(
     columns = {column.name: column for column in pin.columns}
     name = _column(request.id_column, columns, "id_column").name
     found = tables("ids").id_faults(source, pin, name, limit=request.limit)
-    if found is not None and request.duplicate_ids == "error":
+    if found is not None and request.duplicate_ids is DuplicateIds.ERROR:
         raise RequestError(
             f"{found}. Pass another id_column=, drop these rows, or go on with "
             "duplicate_ids='warn'"

@@ -28,6 +28,15 @@ class WriteMode(enum.StrEnum):
     """Add the new rows to it, which must have the same columns."""
 
 
+class DuplicateIds(enum.StrEnum):
+    """What to do with ids that are missing or occur more than once."""
+
+    ERROR = "error"
+    """Refuse them."""
+    WARN = "warn"
+    """Note them, and go on."""
+
+
 def _utf8(_value: object, attribute: "Attribute[str]", given: object) -> None:
     if not isinstance(given, str):
         raise RequestError(f"{attribute.name}={given!r} must be text")
@@ -115,9 +124,7 @@ def _check_replicas(_request: object, _field: object, given: object) -> None:
 
 
 def _check_duplicate_ids(request: Any, _field: object, given: object) -> None:
-    if given not in {"error", "warn"}:
-        raise RequestError(f"duplicate_ids={given!r} must be 'error' or 'warn'")
-    if given == "warn" and request.id_column is None:
+    if given is DuplicateIds.WARN and request.id_column is None:
         raise RequestError(
             "duplicate_ids='warn' says nothing without id_column=; pass the column "
             "that tells the rows apart"
@@ -144,8 +151,7 @@ class InferenceRequest:
         read_options: How CSV is to be read: ``encoding``, ``delimiter``, ``types``.
         output_column: Where the answer goes.
         id_column: The column that tells the rows apart.
-        duplicate_ids: ``error`` refuses ids that are missing or occur twice; ``warn``
-            notes them.
+        duplicate_ids: What to do with ids that are missing or occur more than once.
         replicas: ``throughput``, as many copies of the model as is best for it;
             ``depth``, one over all the GPUs; or that many.
         limit: Rows at most, counted from the input's first; at least 1.
@@ -178,7 +184,9 @@ class InferenceRequest:
     read_options: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     output_column: str = field(default="generated_text", validator=_text)
     id_column: str | None = field(default=None, validator=optional(_text))
-    duplicate_ids: str = field(default="error", validator=_check_duplicate_ids)
+    duplicate_ids: DuplicateIds = field(
+        default=DuplicateIds.ERROR, validator=_check_duplicate_ids
+    )
     limit: int | None = field(
         default=None, validator=optional([instance_of(int), ge(1)])
     )

@@ -1,10 +1,12 @@
 """The caller's arguments, brought to the one form that a request takes."""
 
 import os
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.values import WriteMode
+
+Member = TypeVar("Member", bound=StrEnum)
 
 
 def texts(given: object) -> str | tuple[str, ...]:
@@ -53,9 +55,10 @@ def place(given: Any) -> Any:
     return os.fspath(given) if isinstance(given, os.PathLike) else given
 
 
-def write_mode(given: str) -> WriteMode:
+def to_member(kind: type[Member], given: str, argument: str) -> Member:
+    """Return the member of an enum that a text is."""
     try:
-        return WriteMode(given)
+        return kind(given)
     except ValueError:
-        modes = ", ".join(repr(mode.value) for mode in WriteMode)
-        raise RequestError(f"write_mode={given!r} must be one of {modes}") from None
+        known = ", ".join(repr(member.value) for member in kind)
+        raise RequestError(f"{argument}={given!r} must be one of {known}") from None

@@ -12,7 +12,13 @@ from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.plan import InferencePlan
-from ml_toolkit_core.values import InferenceRequest, JobHandle, Prompts
+from ml_toolkit_core.values import (
+    DuplicateIds,
+    InferenceRequest,
+    JobHandle,
+    Prompts,
+    WriteMode,
+)
 
 _BACKENDS: Final = Backends()
 
@@ -219,9 +225,11 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             read_options=read_options or {},
             output_column=output_column,
             id_column=id_column,
-            duplicate_ids=duplicate_ids,
+            duplicate_ids=_arguments.to_member(
+                DuplicateIds, duplicate_ids, "duplicate_ids"
+            ),
             limit=limit,
-            write_mode=_arguments.write_mode(write_mode),
+            write_mode=_arguments.to_member(WriteMode, write_mode, "write_mode"),
             run_id=run_id,
             credentials={} if credentials is None else credentials,
             replicas=replicas,
