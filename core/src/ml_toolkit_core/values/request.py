@@ -8,7 +8,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import ge, gt, instance_of, matches_re, optional
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.values.credentials import CredentialReference, references
+from ml_toolkit_core.values.credentials import CredentialReference, parse_credentials
 from ml_toolkit_core.wire import Json, frozen_json
 
 #: A backend's name, which is a ``compute_type``.
@@ -196,6 +196,6 @@ class InferenceRequest:
     )
     engine_timeout_s: float = field(default=600.0, validator=gt(0))
     credentials: Mapping[str, CredentialReference] = field(
-        factory=dict, converter=references
+        factory=dict, converter=parse_credentials
     )
     backend_options: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
