@@ -71,7 +71,7 @@ def resolve_references(request: InferenceRequest) -> Pinned:
     left_out = tables("columns").left_out_note(pin, request.output_column)
     return Pinned(
         source=source,
-        pin=evolve(pin, notes=()),
+        pin=evolve(pin, notes=()),  # they are said once, and cross no wire
         model=model,
         output=output,
         prompts=prompts,

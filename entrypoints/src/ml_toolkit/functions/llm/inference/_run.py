@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, overload
 
 from ml_toolkit.functions.llm.inference import _arguments
-from ml_toolkit.functions.llm.inference._progress import ProgressOption, follow
+from ml_toolkit.functions.llm.inference._progress import (
+    ProgressOption,
+    follow,
+    note_lines,
+)
 from ml_toolkit_core import dispatch
 from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError
@@ -175,7 +179,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         wait: Follow the job to its end; else return at once.
         progress: None or True for a moving line on a terminal and plain lines
             elsewhere (stderr), False for silence, or a function that gets every
-            status.
+            status. What is to be known of the input is written on stderr with these
+            lines, and is in ``plan.notes`` of the job in any case.
         anyscale_compute_config: A member or its raw string.
         anyscale_job_kind: A member or its raw string.
         anyscale_team: A member or its raw string.
@@ -246,8 +251,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         return plan
     if wait and (progress is None or progress is True):
         # First of all: whatever happens from here on, this finds the run again.
-        notes = "".join(f"note {note}\n" for note in plan.pinned.notes)
-        sys.stderr.write(f"run_id {plan.run_id}\n{notes}")
+        lines = [f"run_id {plan.run_id}", *note_lines(plan)]
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stderr.flush()
     job = dispatch.submit(plan, _BACKENDS)
     if not wait:
