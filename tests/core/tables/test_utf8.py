@@ -7,7 +7,7 @@ from deltalake import write_deltalake
 
 from ml_toolkit_core.tables.pin import pin_table
 from ml_toolkit_core.tables.source import open_source
-from ml_toolkit_core.tables.utf8 import readable
+from ml_toolkit_core.tables.utf8 import mend_text
 from ml_toolkit_core.values import TableFormat, TableLocation
 
 
@@ -48,7 +48,7 @@ MENDED = ["ok", "a\ufffdb", None, "\ufffd"]
 def test_replaces_bytes_that_are_no_text_and_names_the_rows(array, expected):
     batch = pa.RecordBatch.from_arrays([array], ["c"])
 
-    rows, errors = readable(batch)
+    rows, errors = mend_text(batch)
 
     assert rows.column(0).to_pylist() == expected
     assert rows.schema == batch.schema
@@ -61,7 +61,7 @@ def test_replaces_bytes_that_are_no_text_and_names_the_rows(array, expected):
 def test_leaves_sound_rows_as_they_are():
     batch = pa.RecordBatch.from_pydict({"c": ["ä", None], "n": [1, 2]})
 
-    rows, errors = readable(batch)
+    rows, errors = mend_text(batch)
 
     assert rows is batch
     assert errors == {}

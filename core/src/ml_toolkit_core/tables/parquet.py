@@ -11,7 +11,7 @@ from ml_toolkit_core.tables.batches import Columns, cut, parquet_batches
 from ml_toolkit_core.tables.parts import Split, SplitRows
 from ml_toolkit_core.tables.pinned import PinnedFiles, pin_of
 from ml_toolkit_core.tables.store import FileInfo, Store, place
-from ml_toolkit_core.tables.utf8 import readable
+from ml_toolkit_core.tables.utf8 import mend_text
 from ml_toolkit_core.values import FilePin, InputPin, TableLocation
 
 
@@ -84,5 +84,5 @@ def read_parquet(
         rows = batch
         if live is not None:
             rows = batch.filter(live.slice(split.start, split.stop - split.start))
-        rows, errors = readable(rows)
+        rows, errors = mend_text(rows)
         yield SplitRows(split=split, batch=rows, errors=errors)

@@ -9,7 +9,7 @@ from ml_toolkit_core.errors import RequestError
 Member = TypeVar("Member", bound=StrEnum)
 
 
-def texts(given: object) -> str | tuple[str, ...]:
+def path_texts(given: object) -> str | tuple[str, ...]:
     """Return paths as text, whatever kind of path they are."""
     if isinstance(given, (list, tuple)):
         return tuple(str(item) for item in given)
@@ -50,7 +50,7 @@ def _is_number(given: object) -> bool:
     return isinstance(given, int | float) and not isinstance(given, bool)
 
 
-def place(given: Any) -> Any:
+def path_text(given: Any) -> Any:
     """Return a path as text; what is none is refused where it is checked."""
     return os.fspath(given) if isinstance(given, os.PathLike) else given
 

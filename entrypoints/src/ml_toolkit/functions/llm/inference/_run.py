@@ -208,9 +208,9 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     options = {k: str(v) for k, v in given.items() if v is not None} | backend_options
     try:
         request = InferenceRequest(
-            input_table=_arguments.texts(input_table),
-            model=_arguments.place(model),
-            output_table=_arguments.place(output_table),
+            input_table=_arguments.path_texts(input_table),
+            model=_arguments.path_text(model),
+            output_table=_arguments.path_text(output_table),
             compute_type=compute_type,
             gpu_type=gpu_type,
             num_gpus=num_gpus,
