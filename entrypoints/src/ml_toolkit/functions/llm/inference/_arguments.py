@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.values import DuplicateIds, WriteMode
 
 Member = TypeVar("Member", bound=StrEnum)
 
@@ -55,8 +56,17 @@ def path_text(given: Any) -> Any:
     return os.fspath(given) if isinstance(given, os.PathLike) else given
 
 
-def to_member(kind: type[Member], given: str, argument: str) -> Member:
-    """Return the member of an enum that a text is."""
+def to_write_mode(given: str) -> WriteMode:
+    """Return the mode that a text is."""
+    return _member(WriteMode, given, "write_mode")
+
+
+def to_duplicate_ids(given: str) -> DuplicateIds:
+    """Return what to do with such ids, as a text says it."""
+    return _member(DuplicateIds, given, "duplicate_ids")
+
+
+def _member(kind: type[Member], given: str, argument: str) -> Member:
     try:
         return kind(given)
     except ValueError:

@@ -16,13 +16,7 @@ from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.job import InferenceJob
 from ml_toolkit_core.plan import InferencePlan
-from ml_toolkit_core.values import (
-    DuplicateIds,
-    InferenceRequest,
-    JobHandle,
-    Prompts,
-    WriteMode,
-)
+from ml_toolkit_core.values import InferenceRequest, JobHandle, Prompts
 
 _BACKENDS: Final = Backends()
 
@@ -230,11 +224,9 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             read_options=read_options or {},
             output_column=output_column,
             id_column=id_column,
-            duplicate_ids=_arguments.to_member(
-                DuplicateIds, duplicate_ids, "duplicate_ids"
-            ),
+            duplicate_ids=_arguments.to_duplicate_ids(duplicate_ids),
             limit=limit,
-            write_mode=_arguments.to_member(WriteMode, write_mode, "write_mode"),
+            write_mode=_arguments.to_write_mode(write_mode),
             run_id=run_id,
             credentials={} if credentials is None else credentials,
             replicas=replicas,
