@@ -154,9 +154,10 @@ def test_a_job_that_anyscale_does_not_end_may_still_run_and_is_said_to(
     job, there = made
     quiet_twin.faults.plan(Status(403), TERMINATE)
 
-    with pytest.raises(StillRunning, match="may still start.*ml-toolkit cancel"):
+    with pytest.raises(StillRunning, match=r"may still start.*403") as caught:
         job.wait(start_timeout_s=0.1)
 
+    assert str(caught.value).count("attach(") == 1
     assert there.state == "PENDING"
 
 

@@ -5,6 +5,7 @@ from anyscale.scheduler.models import SchedulerConfig
 
 from ml_toolkit_anyscale.catalog import known_shapes, resolve
 from ml_toolkit_anyscale.routing import explain_route
+from ml_toolkit_anyscale.shapes import Node, Shape
 from ml_toolkit_anyscale.sitefile import VARIABLE, default_rules, load_site
 from ml_toolkit_core.errors import RequestError
 
@@ -32,6 +33,14 @@ head = "r6i.16xlarge"
 worker = "p5.48xlarge"
 workers = 3
 """
+P5EN = Node(
+    instance="p5en.48xlarge",
+    cpus=192,
+    memory_gib=2048,
+    gpus=8,
+    gpu_type="h200",
+    gpu_memory_gib=141,
+)
 RULES = """
 resource_queues: [{name: all, preemption: {within_resource_queue: never}}]
 scheduling_rules:
@@ -96,7 +105,9 @@ def test_a_site_adds_shapes_rules_teams_and_defaults(site):
     assert explain_route({}, found.rules).priority == 7
     shapes = known_shapes(found.shapes)
     chosen = resolve(shapes, config=None, gpu_type="H200", num_gpus=16)
-    assert chosen.name == "h200-two-nodes"
+    assert chosen == Shape(
+        name="h200-two-nodes", head=P5EN, worker=P5EN, workers=1, auto=True
+    )
     assert shapes["h100-cpu-head-3gpu"].num_gpus == 24
     assert len(shapes) == 16
 
@@ -202,31 +213,42 @@ ENTRIES = {
     },
     "[compute_configs.a]\nhead = 'p5.48xlarge'\n": {"worker": set()},
 }
-#: Refused for more than its type, so what is said differs.
-OTHERWISE = {("big", "{}"), ("a", "{}"), ("head", "'x'"), ("worker", "'x'")}
+#: Of the right type and wrong all the same: what is said is tested by itself.
+WRONG_OTHERWISE = {
+    ("instances", "{a = {b = 'x'}}"),
+    ("compute_configs", "{a = {b = 'x'}}"),
+    ("big", "{}"),
+    ("big", "{a = {b = 'x'}}"),
+    ("a", "{}"),
+    ("a", "{a = {b = 'x'}}"),
+    ("head", "'x'"),  # no such instance
+    ("worker", "'x'"),
+}
+REFUSED = [
+    (table, key, literal)
+    for table, keys in ENTRIES.items()
+    for key, literals in keys.items()
+    for literal in LITERALS
+    if literal not in literals and (key, literal) not in WRONG_OTHERWISE
+]
 
 
-@pytest.mark.parametrize("literal", LITERALS)
-@pytest.mark.parametrize(
-    ("table", "key"), [(table, key) for table, keys in ENTRIES.items() for key in keys]
-)
-def test_a_value_of_the_wrong_type_is_refused_by_file_key_and_value(
+def test_what_is_empty_adds_nothing(site):
+    assert site("teams = []\ninstances = {}\ncompute_configs = {}") == site("")
+
+
+@pytest.mark.parametrize(("table", "key", "literal"), REFUSED)
+def test_refuses_a_value_of_the_wrong_type_by_file_key_and_value(
     site, table, key, literal
 ):
-    text = f"{table}{key} = {literal}\n"
-    if literal in ENTRIES[table][key]:
-        site(text, RULES) if key != "scheduler_config" else None
-        return
-
     with pytest.raises(RequestError) as caught:
-        site(text)
+        site(f"{table}{key} = {literal}\n")
 
     said = str(caught.value)
     assert "site.toml'" in said
     assert key in said
-    if (key, literal) not in OTHERWISE and literal != "{a = {b = 'x'}}":
-        assert LITERALS[literal] in said
-        assert "must be" in said
+    assert LITERALS[literal] in said
+    assert "must be" in said
 
 
 @pytest.mark.parametrize(
@@ -253,6 +275,12 @@ def test_what_an_entry_needs_is_said(site, text, message):
         ("scheduling_rules: [3]", r"must be a list of mappings: \[3\]"),
         ("scheduling_rules: {a: 3}", "must be a list of mappings"),
         ("resource_queues: [x]", r"resource_queues must be a list of mappings: \['x'"),
+        (
+            "resource_queues: [{name: q}, {nmae: yoda}]",
+            "resource_queues, item 2 needs a name: {'nmae': 'yoda'}",
+        ),
+        ("resource_queues: [{name: 3}]", "resource_queues, item 1 needs a name"),
+        ("resource_queues: [{name: ''}]", "resource_queues, item 1 needs a name"),
         ("scheduling_rules: [{resource_queue: 3}]", "rule 1: 'resource_queue' must be"),
         ("scheduling_rules: [{resource_queue: q, selector: 3}]", "rule 1: "),
         ("scheduling_rules: [{resource_queue: q, selector: [3]}]", "rule 1: 3 must be"),
@@ -280,7 +308,7 @@ def test_what_an_entry_needs_is_said(site, text, message):
         ),
     ],
 )
-def test_rules_of_wrong_types_are_refused_by_rule(site, rules, message):
+def test_rules_of_wrong_types_are_refused_by_item(site, rules, message):
     with pytest.raises(RequestError, match=message):
         site("scheduler_config = 'scheduler.yaml'", rules)
 

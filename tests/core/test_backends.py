@@ -100,8 +100,9 @@ def test_a_name_that_cannot_stand_beside_the_others_is_refused(backends, name, m
 def test_a_name_that_only_begins_alike_is_taken(backends):
     backends.register("lab_two", Minimal())
     backends.register("lab_twofold", Minimal())
+    backends.register("defaults", Minimal())
 
-    assert {"lab_two", "lab_twofold"} < set(backends.names())
+    assert {"lab_two", "lab_twofold", "defaults"} < set(backends.names())
 
 
 def test_the_same_name_again_takes_the_place_of_the_earlier_one(backends):

@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from ml_toolkit_core import discovery
+from ml_toolkit_core.dispatch import load_executor
 from ml_toolkit_core.errors import BackendLoadError, PluginError
 
 
@@ -80,3 +81,14 @@ def test_the_facade_loads_nothing_but_the_standard_library_attrs_pluggy_and_us()
             "pluggy",
         ]
     )
+
+
+def test_an_executor_that_does_not_say_what_it_needs_is_refused(distribution):
+    module = "def check(order): ...\ndef execute(order): ...\n"
+    distribution(
+        "needy", "[ml_toolkit.executors]\nneedy = needy_mod\n", {"needy_mod": module}
+    )
+
+    with pytest.raises(PluginError, match="executor 'needy' has no NEEDS; see"):
+        load_executor("needy")
+    sys.modules.pop("needy_mod", None)

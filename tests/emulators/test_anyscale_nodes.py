@@ -7,6 +7,7 @@ import anyscale
 import pytest
 from anyscale.job.models import JobConfig
 from emulators.anyscale import TOKEN, Twin, build_image
+from emulators.anyscale.nodes import CPU, MACHINES, Nodes
 
 #: Says what a driver and an actor on a node with GPUs see.
 DRIVER = """
@@ -60,6 +61,15 @@ def submit(twin, tmp_path):
         return twin.plane.jobs[sdk.submit(job)]
 
     return make
+
+
+def test_no_two_clusters_of_a_process_have_an_address_in_common():
+    clusters = [Nodes([MACHINES[CPU]] * 2, {}) for _ in range(1000)]
+    for cluster in clusters:
+        cluster.stop()
+
+    addresses = [address for cluster in clusters for address in cluster.addresses]
+    assert len(set(addresses)) == 2000
 
 
 def said(job):

@@ -85,6 +85,7 @@ def test_a_forgotten_output_is_not_taken_from_the_inputs(jsonl, tmp_path):
         ("run_id=x", "--run-id"),
         ("timeout_s=1", "--timeout-s"),
         ("output_table=x", "OUTPUT_TABLE"),
+        ("as_json=1", "--json"),
     ],
 )
 def test_an_option_cannot_stand_for_an_argument_of_the_run(scripted, option, place):
@@ -158,6 +159,25 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(scripted, command):
     assert b"error" not in done.stderr
 
 
+def test_a_run_without_a_stderr_runs_in_silence(jsonl, tmp_path):
+    source = jsonl([{"prompt": "x"}])
+    script = (
+        "from ml_toolkit.functions.llm.inference import run_inference\n"
+        f"job = run_inference({str(source)!r}, 'm/x', {str(tmp_path / 'out.csv')!r},"
+        " executor='scripted')\n"
+        "print(job.status().state)\n"
+    )
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, script],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout == "SUCCEEDED\n"
+
+
 @pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"handle": "x"}', "whole"])
 def test_list_names_a_damaged_record_and_shows_the_others(scripted, home, damage):
     scripted("run", "--run-id", "good")
@@ -189,6 +209,7 @@ def test_a_failed_job_ends_with_1(scripted):
     [
         ("--prompt-column", "q"),
         ("--sampling-params", "{"),
+        ("--sampling-params", "[" * 9_999),
         ("--option", "x"),
         ("--no",),
         ("--start-timeout-s", "9", "--no-wait"),

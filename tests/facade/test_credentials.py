@@ -2,16 +2,15 @@
 
 import contextlib
 import json
-import os
 import re
 import subprocess
-import sys
 import sysconfig
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
+from emulators.s3 import serve
 
 from ml_toolkit.functions.llm.inference import (
     JobError,
@@ -21,17 +20,6 @@ from ml_toolkit.functions.llm.inference import (
 )
 from ml_toolkit_core.tables.objectstore import ObjectStore
 
-#: In a process of its own: its web framework leaves objects in a process that break
-#: vLLM's look at all modules, and pytest runs both.
-SERVE = """
-from moto.server import ThreadedMotoServer
-server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-server.start()
-host, port = server.get_host_and_port()
-print(f"http://{host}:{port}", flush=True)
-input()
-server.stop()
-"""
 TOOL = Path(sysconfig.get_path("scripts")) / "ml-toolkit"
 SECRETS = {
     "AWS_ACCESS_KEY_ID": "CLIENTSKEY",
@@ -49,20 +37,10 @@ ROWS = [{"id": i, "prompt": f"question {i}"} for i in range(5)]
 def server(tmp_path_factory):
     """Start S3; yield its address, and where it writes down what it was asked."""
     recording = tmp_path_factory.mktemp("moto") / "requests.jsonl"
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={
-            **os.environ,
-            "MOTO_ENABLE_RECORDING": "1",
-            "MOTO_RECORDER_FILEPATH": str(recording),
-        },
-    ) as process:
-        yield process.stdout.readline().strip(), recording
-        process.communicate("\n")
+    with serve(
+        MOTO_ENABLE_RECORDING="1", MOTO_RECORDER_FILEPATH=str(recording)
+    ) as address:
+        yield address, recording
 
 
 @pytest.fixture

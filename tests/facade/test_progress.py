@@ -32,6 +32,48 @@ def test_the_first_line_names_job_and_run(jsonl, tmp_path, handle, line):
     assert screen.getvalue() == line
 
 
+REASON = "waiting for 2 x p5.48xlarge"
+
+
+@pytest.fixture
+def lines():
+    """Return a function that tells a job's states, and returns what was printed.
+
+    It takes the seconds at which they are told, and the state from some of them on.
+    """
+
+    def tell(seconds, timeline):
+        clock = iter([0, *seconds])  # it is asked once at first, and once a status
+        screen = io.StringIO()
+        job = InferenceJob(JobHandle.parse("far://job-1"), hooks=None)
+        show = progress_lines(job, stream=screen, clock=lambda: next(clock))
+        for now in seconds:
+            state = [state for since, state in timeline.items() if since <= now][-1]
+            show(JobStatus(state=state, message=REASON))
+        return screen.getvalue().splitlines()
+
+    return tell
+
+
+def test_a_line_now_and_then_tells_job_state_time_and_reason(lines):
+    told = lines(range(0, 200, 2), {0: JobState.QUEUED, 10: JobState.STARTING})
+
+    assert told == [
+        "job far://job-1",
+        f"[00:00] far://job-1 QUEUED: {REASON}",
+        f"[00:10] far://job-1 STARTING: {REASON}",
+        f"[01:10] far://job-1 STARTING: {REASON}",
+        f"[02:10] far://job-1 STARTING: {REASON}",
+        f"[03:10] far://job-1 STARTING: {REASON}",
+    ]
+
+
+def test_the_first_line_of_a_running_job_tells_how_long_it_waited(lines):
+    told = lines([0, 600, 602], {0: JobState.QUEUED, 600: JobState.RUNNING})
+
+    assert told[2:] == ["[10:00] RUNNING, progress unknown, waited 10:00"]
+
+
 def test_a_terminal_shows_why_a_job_waits_as_the_platform_says_it():
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 
@@ -77,6 +78,10 @@ def call(jsonl, tmp_path, home):
             {"start_timeout_s": 9, "wait": False},
             "start_timeout_s=9 with wait=False: who waits for the job cancels it",
         ),
+        ({"engine_timeout_s": math.inf}, "engine_timeout_s=inf must be .* a year"),
+        ({"engine_timeout_s": "600"}, "engine_timeout_s='600' must be a number of"),
+        ({"output_table": "o\0.jsonl"}, "output_table=.* has a null byte"),
+        ({"model": "m\0"}, "model=.* has a null byte"),
         ({"progress": "yes"}, "progress='yes' must be"),
         ({"model": None}, "model=None must be text"),
         ({"executor": ["x"]}, r"executor=\['x'\] must be text"),
@@ -146,6 +151,26 @@ def test_output_and_input_are_never_the_same_place(call, tmp_path, monkeypatch, 
 
     with pytest.raises(RequestError, match="are the same place or lie in one another"):
         call(output_table=output, output_format="jsonl")
+
+
+@pytest.mark.parametrize("target", ["link", "gone"])
+@pytest.mark.parametrize("name", ["link", "link/out.jsonl", "link/a/b"])
+def test_an_output_behind_a_link_that_leads_nowhere_is_refused(
+    call, tmp_path, name, target
+):
+    (tmp_path / "link").symlink_to(target)
+
+    with pytest.raises(RequestError, match="/link' is a link that leads nowhere"):
+        call(output_table=str(tmp_path / name), output_format="jsonl")
+
+
+def test_a_file_whose_name_is_no_text_is_refused(call, tmp_path):
+    (tmp_path / "in").mkdir()
+    name = os.fsdecode(b"\xff.jsonl")
+    (tmp_path / "in" / name).write_text('{"prompt": "x"}\n')
+
+    with pytest.raises(RequestError, match="is no UTF-8; rename it"):
+        call(input_table=str(tmp_path / "in"))
 
 
 def test_an_empty_table_is_refused(call, jsonl):
@@ -235,24 +260,34 @@ def test_an_output_in_somebody_elses_folder_is_refused(tmp_path, name, mode):
     assert done.stdout == "False\n"
 
 
-def test_an_executor_whose_packages_are_not_here_is_refused(jsonl, tmp_path, home):
+@pytest.mark.parametrize("package", ["ray", "vllm"])
+def test_an_executor_whose_packages_are_not_here_is_planned_and_not_started(
+    jsonl, tmp_path, home, package
+):
     script = (
         "import sys\n"
-        "sys.modules['ray'] = None\n"  # as the import system says: not there
+        f"sys.modules[{package!r}] = None\n"  # as the import system says: not there
         "from ml_toolkit.functions.llm.inference import run_inference\n"
-        "run_inference(sys.argv[1], 'm/x', sys.argv[2])\n"
+        "print(run_inference(*sys.argv[1:], dry_run=True).replicas.replicas)\n"
+        "run_inference(*sys.argv[1:])\n"
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", script, jsonl(ROWS), tmp_path / "out"],
+        [sys.executable, "-c", script, jsonl(ROWS), "m/x", tmp_path / "out"],
         capture_output=True,
         text=True,
         check=False,
     )
 
+    assert done.stdout == "1\n"
     last = done.stderr.splitlines()[-1]
-    assert "MissingExtra: executor='ray-vllm' needs 'ray' on this machine" in last
-    assert "pip install 'ml-toolkit-anyscale[executor-cpu]'" in last
+    assert f"MissingExtra: executor='ray-vllm' needs {package!r} on this machine" in (
+        last
+    )
+    assert (
+        "pip install 'ml-toolkit-anyscale[executor-cpu]', or 'ml-toolkit-anyscale"
+        "[executor-gpu]' on a machine with GPUs, or pass another compute_type"
+    ) in last
     assert not (home / "runs").exists()
 
 

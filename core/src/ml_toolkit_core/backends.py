@@ -92,7 +92,7 @@ def _hooks(name: str, plugin: object) -> BackendHooks:
         )
     manager = pluggy.PluginManager("ml_toolkit")
     manager.add_hookspecs(BackendHooks)
-    manager.register(defaults, name="defaults")
+    manager.register(defaults, name="the core")  # which no backend can be called
     try:
         manager.register(plugin, name=name)
         manager.check_pending()

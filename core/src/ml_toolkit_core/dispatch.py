@@ -122,10 +122,10 @@ def load_executor(name: str) -> Executor:
         PluginError: When it cannot be imported or does not keep the contract.
     """
     executor: Executor = discovery.load(discovery.EXECUTORS, name)
-    for function in ("check", "execute"):
-        if not callable(getattr(executor, function, None)):
+    for member in ("NEEDS", "check", "execute"):
+        if not hasattr(executor, member):
             raise PluginError(
-                f"executor {name!r} has no {function}(order); see "
+                f"executor {name!r} has no {member}; see "
                 "ml_toolkit_core.hookspecs.Executor"
             )
     return executor

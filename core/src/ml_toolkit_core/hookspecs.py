@@ -7,6 +7,7 @@ other hooks the core has an answer of its own. An implementation may take fewer
 arguments than are listed here. No hook answers None.
 """
 
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 import pluggy
@@ -105,9 +106,12 @@ class BackendHooks(Protocol):
 class Executor(Protocol):
     """What runs on the far side; named in the group ``ml_toolkit.executors``.
 
-    It may also have ``NEEDS``: the packages that it runs on, by their import names,
-    and what to install for each. compute_type ``local`` refuses to start without them.
+    Attributes:
+        NEEDS: The packages that it runs on, by their import names, and what brings
+            each, as people type it. Compute_type ``local`` starts no job without them.
     """
+
+    NEEDS: Mapping[str, str]
 
     def check(self, order: WorkOrder) -> None:
         """Refuse, on the client and in milliseconds, what could not run.

@@ -83,12 +83,14 @@ class InferenceJob:
             sleep: Waits for seconds.
 
         Raises:
+            RequestError: When a limit is no number of seconds.
             JobError: When the job failed or was cancelled.
             StartTimeout: After ``start_timeout_s``; the job is cancelled.
             StillRunning: After ``timeout_s``, the job goes on; or after
                 ``start_timeout_s``, when it could not be cancelled.
             Unreachable: After ``unreachable_after_s``; the job may go on.
         """
+        check_limits(timeout_s, start_timeout_s, unreachable_after_s)
         begin = heard = clock()
         while True:
             status = self.status()
@@ -170,11 +172,13 @@ class InferenceJob:
         try:
             after = self.cancel()
         except ToolkitError as error:
-            if (self.status().state.rank or 0) >= (JobState.RUNNING.rank or 0):
+            if self.status().state.has_begun:
                 return
+            # What to do next is said once, in the words of whoever reads it.
+            why = error.message if isinstance(error, StillRunning) else str(error)
             raise StillRunning(
                 f"{said}. It may still start and run, because it could not be "
-                f"cancelled: {str(error).rstrip('.')}",
+                f"cancelled: {why.rstrip('.')}",
                 handle=self.handle,
             ) from error
         until = clock() + _CONFIRM_S
@@ -234,6 +238,27 @@ class InferenceJob:
         if ledger is None or ledger.attempt != status.attempt - status.retries:
             return None
         return ledger.outcome
+
+
+def check_limits(
+    timeout_s: float | None, start_timeout_s: float | None, unreachable_after_s: float
+) -> None:
+    """Refuse what :meth:`InferenceJob.wait` cannot count.
+
+    Raises:
+        RequestError: When a limit is no number of seconds.
+    """
+    given = {
+        "timeout_s": 0 if timeout_s is None else timeout_s,
+        "start_timeout_s": 1 if start_timeout_s is None else start_timeout_s,
+        "unreachable_after_s": unreachable_after_s,
+    }
+    for name, value in given.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not value >= 0:  # NaN is not
+            raise RequestError(f"{name}={value!r} must be a number of seconds, from 0")
+    if start_timeout_s == 0:
+        raise RequestError("start_timeout_s=0 must be a number of seconds above 0")
 
 
 def clamp(last: JobStatus | None, seen: JobStatus) -> JobStatus:

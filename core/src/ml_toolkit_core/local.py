@@ -19,6 +19,7 @@ from typing import Final
 from attrs import evolve
 
 from ml_toolkit_core import discovery, machine
+from ml_toolkit_core.dispatch import load_executor
 from ml_toolkit_core.errors import MissingExtra, RequestError
 from ml_toolkit_core.hookspecs import hookimpl
 from ml_toolkit_core.identity import differences
@@ -68,7 +69,6 @@ def describe() -> BackendInfo:
 def resolve_compute(request: InferenceRequest) -> ComputeTarget:
     """Take this machine, if it has what is asked for."""
     _check_home()
-    _check_engine(request.executor)
     gpus = machine.gpus()
     cores = machine.cores()
     wrong_type = request.gpu_type is not None and not any(
@@ -101,9 +101,10 @@ def submit(order: WorkOrder) -> JobHandle:
     """
     handle = JobHandle(backend=NAME, job_id=order.run_id)
     _check_output(order)
+    _check_engine(order.executor)
     with hold(order.run_id) as lock:
         last = _last_attempt(order.run_id)
-        # Somebody else submitted this run just now.
+        # This run is being submitted just now, or its worker lives.
         if lock is None or (last and is_live(last / _PID_FILE)):
             _check_same(order, last)
             return handle
@@ -250,8 +251,8 @@ def _end(run_id: str, folder: Path) -> None:
             # A worker that has only just begun says its number in a moment.
             record = read_json(folder / _PID_FILE)
             pid = record.get("pid") if isinstance(record, dict) else None
-            if isinstance(pid, int) and not told:
-                # The lock says that it lives, so its process group is still its own.
+            # Its own lock says that it lives, so its process group is still its own.
+            if isinstance(pid, int) and not told and is_live(folder / _PID_FILE):
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, number)
                 told = True
@@ -275,23 +276,23 @@ def _check_engine(name: str) -> None:
     Raises:
         MissingExtra: Naming the first package, and what brings it.
     """
-    needs = getattr(discovery.load(discovery.EXECUTORS, name), "NEEDS", {})
-    for package, extra in needs.items():
+    for package, brings_it in load_executor(name).NEEDS.items():
         if find_spec(package) is None:
             raise MissingExtra(
                 f"executor={name!r} needs {package!r} on this machine, which is not "
-                f"installed; pip install {extra!r}, or pass another compute_type"
+                f"installed; {brings_it}, or pass another compute_type"
             )
 
 
 def _check_output(order: WorkOrder) -> None:
     """Refuse an output that this user cannot write to, before anything is started."""
-    for uri in (order.output.uri, order.ledger_uri):
+    places = {order.output.uri: "", order.ledger_uri: "the ledger of "}
+    for uri, what in places.items():
         is_file = os.path.isfile(uri)  # noqa: PTH113  Path.is_file can raise
         there = obstacle_to_writing(Path(uri).parent if is_file else Path(uri))
         if "://" not in uri and there is not None:
             why = "is not yours to write to" if there.is_dir() else "is no folder"
             raise RequestError(
-                f"output_table={order.output.name!r} cannot be written: "
+                f"{what}output_table={order.output.name!r} cannot be written: "
                 f"{str(there)!r} {why}; choose another output_table"
             )

@@ -3,6 +3,7 @@
 import importlib
 import os
 import string
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -58,6 +59,7 @@ def resolve_references(request: InferenceRequest) -> Pinned:
     asked = request.prompts.prompt_column or PROMPT_COLUMN
     given = source.members or (source.uri,)
     source, pin = tables("pin").pin_table(source, text_columns=(asked,))
+    _check_names(source.name, (*given, *(file.path for file in pin.files)))
     output = evolve(output, format=tables("sink").output_format(output))
     if any(_nested(text, output.uri) for text in given):
         raise RequestError(
@@ -152,9 +154,21 @@ def _format(given: str, argument: str) -> TableFormat:
         ) from None
 
 
+def _check_names(table: str, paths: Iterable[str]) -> None:
+    """Refuse names of files that are no text, which no order could say."""
+    for path in paths:
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise RequestError(
+                f"input_table={table!r}: the name {path!r} is no UTF-8; rename it"
+            ) from None
+
+
 def _nested(one: str, other: str) -> bool:
     """Whether one place holds the other, or a glob takes in the other."""
-    first, second = Path(one).resolve(), Path(other).resolve()
+    # Not Path.resolve: that raises on links which go round in a circle.
+    first, second = Path(os.path.realpath(one)), Path(os.path.realpath(other))
     if first == second or first in second.parents or second in first.parents:
         return True
     return any(second.match(one) for second in (second, *second.parents))

@@ -58,6 +58,12 @@ def test_takes_an_empty_cell_for_null_and_a_quoted_one_for_empty_text(write):
     ]
 
 
+def test_reads_the_column_without_a_name_that_an_index_becomes(write):
+    path = write(",a\n0,x\n1,y\n")
+
+    assert read(path) == [{"": "0", "a": "x"}, {"": "1", "a": "y"}]
+
+
 def test_takes_line_breaks_commas_and_quotes_inside_of_quotes(write):
     path = write('id,p,l\n1,"one\ntwo, three\r\n\n""four""",en\n2,=x,de')
 

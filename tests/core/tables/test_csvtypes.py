@@ -122,6 +122,9 @@ def test_types_are_for_the_columns_that_are_named(write):
         ("date32", "2024-02-30"),
         ("decimal128(5, 2)", "1.234"),
         ("decimal128(5, 2)", "12345"),
+        ("decimal128(38, 0)", "9" * 39),
+        ("decimal128(38, 35)", "91976"),
+        ("decimal128(5, 2)", f"1.{'0' * 38}1"),
         ("timestamp[us]", "2024-01-05T10:00:00Z"),
         ("timestamp[us]", "2024-01-05T10:00:00.1234567"),
         ("timestamp[us, tz=UTC]", "2024-01-05T10:00:00"),
@@ -148,6 +151,13 @@ def test_counts_bad_cells_over_blocks_and_names_the_first(write):
     assert "line 2 column 'n' is no int64; line 1002 column" in text
     assert text.count("line ") == 20
     assert " and 10 more" in text
+
+
+def test_stops_looking_at_a_column_that_is_not_of_its_type_at_all(write):
+    path = write("n\n" + "x\n" * 20_000)
+
+    with pytest.raises(RequestError, match=r"at least 4096 of its cells"):
+        read(path, {"n": "int64"})
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 import contextlib
 import io
-import subprocess
-import sys
 import threading
 import urllib.request
 import uuid
@@ -11,6 +9,7 @@ import uuid
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from emulators.s3 import serve
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.objectstore import ObjectStore
@@ -22,31 +21,11 @@ from ml_toolkit_core.values import TableFormat, TableLocation, WriteMode
 NEW = list(range(7))
 
 
-#: In a process of its own: its web framework leaves objects in a process that break
-#: vLLM's look at all modules, and pytest runs both.
-SERVE = """
-from moto.server import ThreadedMotoServer
-server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-server.start()
-host, port = server.get_host_and_port()
-print(f"http://{host}:{port}", flush=True)
-input()
-server.stop()
-"""
-
-
 @pytest.fixture(scope="module")
 def server():
     """Start a server on a free port; yield its address."""
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        yield process.stdout.readline().strip()
-        process.communicate("\n")
+    with serve() as address:
+        yield address
 
 
 @pytest.fixture

@@ -43,6 +43,10 @@ MENDED = ["ok", "a\ufffdb", None, "\ufffd"]
             pa.MapArray.from_arrays([0, 1, 2, 3, 4], ["k"] * 4, broken()),
             [[("k", text)] for text in MENDED],
         ),
+        (
+            pa.FixedSizeListArray.from_arrays(broken(), 1),
+            [[text] for text in MENDED],
+        ),
     ],
 )
 def test_replaces_bytes_that_are_no_text_and_names_the_rows(array, expected):
@@ -56,6 +60,29 @@ def test_replaces_bytes_that_are_no_text_and_names_the_rows(array, expected):
     assert {str(error) for error in errors.values()} == {
         "unreadable: column 'c' holds text that is no UTF-8"
     }
+
+
+@pytest.mark.parametrize("other", [1704067200123456789, -(2**62), None])
+def test_keeps_what_stands_beside_such_text_whatever_it_is(other):
+    times = pa.array([other] * 4, pa.timestamp("ns"))
+    array = pa.StructArray.from_arrays(
+        [broken(), times], ["t", "at"], mask=pa.array([False, False, True, False])
+    )
+
+    rows, errors = mend_text(pa.RecordBatch.from_arrays([array], ["c"]))
+
+    assert sorted(errors) == [1, 3]
+    assert rows.column(0).field("at").equals(array.field("at"))
+    assert rows.column(0).is_null().equals(array.is_null())
+
+
+def test_takes_no_other_fault_for_text():
+    too_long = pa.py_buffer((10**30).to_bytes(16, "little"))
+    array = pa.Array.from_buffers(pa.decimal128(5, 2), 1, [None, too_long])
+
+    _, errors = mend_text(pa.RecordBatch.from_arrays([array], ["c"]))
+
+    assert errors == {}
 
 
 def test_leaves_sound_rows_as_they_are():

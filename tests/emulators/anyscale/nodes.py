@@ -1,6 +1,7 @@
 """A Ray cluster for one job: a real node for each machine, on loopback."""
 
 import contextlib
+import itertools
 import random
 import re
 import secrets
@@ -17,6 +18,10 @@ P5, P6, CPU = "p5.48xlarge", "p6-b200.48xlarge", "r6i.16xlarge"
 OBJECT_STORE_BYTES = 100 << 20
 #: Seconds between asking nodes to end and ending them.
 GRACE_S = 10.0
+#: Of 127.0.0.0/8; the first and the last are left to others.
+_NETWORKS = 254 * 256
+#: One after the other, from a place that other processes hardly begin at.
+_numbers = itertools.count(random.randrange(_NETWORKS))  # noqa: S311
 
 
 @frozen
@@ -48,8 +53,9 @@ def machines_of(template):
 class Nodes:
     """The nodes of one job, each with a folder and an address of its own.
 
-    No two clusters meet: the addresses are drawn from 127.0.0.0/8, the ports are those
-    that are free, and a token of this cluster's own is asked for.
+    No two clusters of a process meet: each has a network of 127.0.0.0/8. Those of two
+    processes hardly do, and then the ports are those that are free, and each cluster
+    asks for a token of its own.
 
     Args:
         machines: The head's first.
@@ -61,7 +67,8 @@ class Nodes:
     """
 
     def __init__(self, machines, environment):
-        network = f"127.{random.randint(1, 254)}.{random.randint(0, 255)}"  # noqa: S311
+        first, second = divmod(next(_numbers) % _NETWORKS, 256)
+        network = f"127.{first + 1}.{second}"
         self.addresses = [f"{network}.{i}" for i in range(1, len(machines) + 1)]
         self._machines = machines
         # Sockets lie below it, and their paths hold 107 characters at most.

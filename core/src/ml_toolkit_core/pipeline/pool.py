@@ -107,7 +107,7 @@ class ThreadPool:
         for number in range(self._order.plan.replicas):
             self._work.append(queue.SimpleQueue())
             threading.Thread(target=self._run, args=(number,), daemon=True).start()
-        limit = max(self._load_s, self._order.engine_timeout_s)
+        limit = load_limit_s(self._order, self._load_s)
         end = time.monotonic() + limit
         capacity = 0
         waiting = set(range(self._order.plan.replicas))
@@ -163,6 +163,11 @@ class ThreadPool:
                 self._outbox.put(Report(replica=number, parts=parts, tally=tally))
         except BaseException as error:  # noqa: BLE001  the driver raises it
             self._outbox.put(error)
+
+
+def load_limit_s(order: WorkOrder, least_s: float) -> float:
+    """Return the seconds that a replica may take to load its model."""
+    return max(least_s, order.engine_timeout_s)
 
 
 def not_loaded(replicas: Iterable[int], limit_s: float) -> ReplicaDied:

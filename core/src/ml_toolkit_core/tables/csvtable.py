@@ -5,6 +5,7 @@ from itertools import islice
 from typing import BinaryIO, Final
 
 import pyarrow as pa
+from attrs import define, field
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.arrowtypes import ArrowType
@@ -24,8 +25,29 @@ from ml_toolkit_core.values import FilePin, InputPin, TableLocation
 
 #: Bad records that a message lists; the others are counted.
 _LISTED: Final = 20
+#: Bad cells after which no more are looked for: each costs a search of its block.
+_COUNTED: Final = 1000
 #: Records that are looked at together.
 _BLOCK: Final = 4096
+
+
+@define
+class _Faults:
+    """What is wrong with a file: the first are told, and all are counted."""
+
+    count: int = 0
+    first: list[str] = field(factory=list)
+
+    def note(self, fault: str) -> None:
+        """Count one more."""
+        self.count += 1
+        if self.count <= _LISTED:
+            self.first.append(fault)
+
+    def __str__(self) -> str:
+        """Return the first, and the number of the others."""
+        rest = self.count - len(self.first)
+        return "; ".join(self.first) + f" and {rest} more" * bool(rest)
 
 
 def csv_pin(
@@ -66,7 +88,7 @@ def read_csv(
     with dialect.text(unpacked(handle)) as text:
         try:
             found = records(text, dialect.delimiter)
-            _, header = next(found, (0, []))
+            header = _header(found)
             at = 0
             for split in splits:
                 rows = [
@@ -83,8 +105,13 @@ def read_csv(
             raise files.changed(number, error) from None
 
 
+def _header(found: Iterator[tuple[int, list[Cell]]]) -> list[str]:
+    """Take the first record; a column without a name is called ``""``."""
+    return [cell or "" for cell in next(found, (0, []))[1]]
+
+
 def _batch(
-    columns: Mapping[Cell, Sequence[Cell]], schema: pa.Schema, rows: int
+    columns: Mapping[str, Sequence[Cell]], schema: pa.Schema, rows: int
 ) -> pa.RecordBatch:
     arrays = [
         typed(columns[column.name], column.type)
@@ -107,63 +134,58 @@ def _scan(
             "'utf-16'"
         )
     rows = 0
-    faults: list[str] = []
-    misfits: list[str] = []
+    faults, misfits = _Faults(), _Faults()
     header: list[str] = []
     block: list[tuple[int, list[Cell]]] = []
     try:
         with dialect.text(handle) as text:
             found = records(text, dialect.delimiter)
-            header = [cell or "" for cell in next(found, (0, []))[1]]
+            header = _header(found)
             for line, cells in found:
                 rows += 1
                 if len(cells) != len(header):
-                    faults.append(
+                    faults.note(
                         f"line {line} has {len(cells)} cells, the header {len(header)}"
                     )
-                elif types:
+                elif types and misfits.count < _COUNTED:
                     block.append((line, cells))
                 if len(block) == _BLOCK:
-                    misfits += _misfits(block, header, types)
+                    _note_misfits(misfits, block, header, types)
                     block.clear()
-        misfits += _misfits(block, header, types)
+        _note_misfits(misfits, block, header, types)
     except RecordFault as fault:
-        faults.append(str(fault))
+        faults.note(str(fault))
     except UnicodeDecodeError as error:
         raise _not_of_its_encoding(name, handle, dialect, error) from error
-    if faults:
+    if faults.count:
         raise RequestError(
-            f"{name}: {len(faults)} of its records cannot be read: {_first(faults)}. "
+            f"{name}: {faults.count} of its records cannot be read: {faults}. "
             "Each record must have a cell for each column, and quotes around cells "
             f"with line breaks, quotes or the delimiter {dialect.delimiter!r} (another "
             "one is read_options={'delimiter': ...})"
         )
-    if misfits:
+    if misfits.count:
+        least = "at least " if misfits.count >= _COUNTED else ""
         raise RequestError(
-            f"{name}: {len(misfits)} of its cells are not of the types in "
-            f"read_options['types']: {_first(misfits)}. Mend them, or give the column "
+            f"{name}: {least}{misfits.count} of its cells are not of the types in "
+            f"read_options['types']: {misfits}. Mend them, or give the column "
             "another type; without one it is text. Null is an empty cell"
         )
     return header, rows
 
 
-def _misfits(
+def _note_misfits(
+    misfits: _Faults,
     block: Sequence[tuple[int, Sequence[Cell]]],
     header: Sequence[str],
     types: Mapping[str, ArrowType],
-) -> list[str]:
-    """Say which cells of some records are not of their column's type."""
-    return [
-        f"line {block[row][0]} column {name!r} is no {types[name]}"
-        for place, name in enumerate(header)
-        if name in types
-        for row in faulty([cells[place] for _, cells in block], types[name])
-    ]
-
-
-def _first(faults: Sequence[str]) -> str:
-    more = f" and {len(faults) - _LISTED} more" * (len(faults) > _LISTED)
-    return f"{'; '.join(faults[:_LISTED])}{more}"
+) -> None:
+    """Note which cells of some records are not of their column's type."""
+    for at, name in enumerate(header):
+        if name in types:
+            kind = types[name]
+            for row in faulty([cells[at] for _, cells in block], kind):
+                misfits.note(f"line {block[row][0]} column {name!r} is no {kind}")
 
 
 def _not_of_its_encoding(

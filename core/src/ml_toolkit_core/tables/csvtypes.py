@@ -3,6 +3,7 @@
 import re
 import zoneinfo
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -77,6 +78,10 @@ def typed(cells: Sequence[Cell], kind: ArrowType) -> Any:
     if types.is_floating(kind):  # of 1e999 Arrow makes infinity
         said = pc.match_substring_regex(texts, "inf", ignore_case=True)
         _must(pc.or_(pc.invert(pc.is_inf(values)), said))
+    if types.is_decimal(kind):  # of more than 38 digits Arrow makes others
+        exact = [None if cell is None else Decimal(cell) for cell in cells]
+        if exact != values.to_pylist():
+            raise _no_value()
     return values
 
 
@@ -121,4 +126,8 @@ def _is_zone(name: str | None) -> bool:
 
 def _must(holds: Any) -> None:
     if not pc.all(holds, min_count=0).as_py():  # nulls are not looked at
-        raise pa.ArrowInvalid("a cell is no value of its column's type")
+        raise _no_value()
+
+
+def _no_value() -> pa.ArrowInvalid:
+    return pa.ArrowInvalid("a cell is no value of its column's type")

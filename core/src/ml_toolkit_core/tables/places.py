@@ -1,6 +1,8 @@
 """Names that an output cannot have, which are refused before the run."""
 
+import os
 import re
+from pathlib import Path
 from typing import Final
 
 from ml_toolkit_core.errors import RequestError
@@ -18,7 +20,7 @@ _BELOW: Final = 500
 
 
 def check_name(location: TableLocation) -> None:
-    """Look at the length of an output's name and path.
+    """Look at the length of an output's name and path, and at links on the way.
 
     Raises:
         RequestError: When the run could not write there, or not beside it.
@@ -37,6 +39,13 @@ def check_name(location: TableLocation) -> None:
             f"at most {_NAME_BYTES - _AROUND} bytes, that of a folder above it "
             f"{_NAME_BYTES}, and the whole path {_PATH_BYTES - _BELOW}"
         )
+    for there in (Path(location.uri), *Path(location.uri).parents):
+        # Not Path's own: those raise below a folder which this user may not enter.
+        if os.path.islink(there) and not os.path.exists(there):  # noqa: PTH110, PTH114
+            raise RequestError(
+                f"output_table={location.name!r} cannot be written: {str(there)!r} is "
+                "a link that leads nowhere; remove it, or choose another output_table"
+            )
 
 
 def check_delta_path(location: TableLocation, kind: TableFormat) -> None:

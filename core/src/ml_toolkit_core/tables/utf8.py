@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
-from ml_toolkit_core.tables.arrowtypes import ArrowType, is_list, is_text, rebuilt
+from ml_toolkit_core.tables.arrowtypes import ArrowType, is_list, is_text
 from ml_toolkit_core.tables.parts import RowError, RowFault
 
 
@@ -17,7 +17,9 @@ def mend_text(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, RowError
     arrays: list[Any] = []
     broken: dict[int, list[str]] = {}
     for column, array in zip(batch.schema, batch.columns, strict=True):
-        found = [] if _is_sound(array) else _broken_rows(array)
+        found = (
+            [] if not _has_text(array.type) or _is_sound(array) else _broken_rows(array)
+        )
         for row in found:
             broken.setdefault(row, []).append(repr(column.name))
         arrays.append(_mended(array, found) if found else array)
@@ -31,6 +33,11 @@ def mend_text(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, RowError
         for row, names in broken.items()
     }
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema), errors
+
+
+def _has_text(kind: ArrowType) -> bool:
+    inside = (kind.field(place).type for place in range(kind.num_fields))
+    return is_text(kind) or any(map(_has_text, inside))
 
 
 def _is_sound(array: Any) -> bool:
@@ -51,34 +58,32 @@ def _mended(array: Any, broken: list[int]) -> Any:
     pieces = []
     at = 0
     for row in broken:
-        value = array.slice(row, 1).cast(_as_bytes(array.type)).to_pylist()[0]
-        pieces += [
-            array.slice(at, row - at),
-            pa.array([_as_text(value, array.type)], array.type),
-        ]
+        one = pa.concat_arrays([array.slice(row, 1)])
+        pieces += [array.slice(at, row - at), _decoded(one)]
         at = row + 1
     return pa.concat_arrays([*pieces, array.slice(at)])
 
 
-def _as_bytes(kind: ArrowType) -> ArrowType:
-    if not is_text(kind):
-        return rebuilt(kind, _as_bytes)
-    return pa.large_binary() if types.is_large_string(kind) else pa.binary()
+def _decoded(array: Any) -> Any:
+    """Decode the text in an array anew; all else stays as it is.
 
-
-def _as_text(value: Any, kind: ArrowType) -> Any:
-    """Return a value of a type whose text is still bytes."""
-    if value is None:
-        return None
+    Not by way of Python's values, which cannot hold all of Arrow's times.
+    """
+    kind, nulls = array.type, array.is_null()
     if is_text(kind):
-        return value.decode(errors="replace")
+        layout = pa.large_binary() if types.is_large_string(kind) else pa.binary()
+        raw = array.cast(layout).to_pylist()
+        texts = [None if b is None else b.decode(errors="replace") for b in raw]
+        return pa.array(texts, kind)
     if types.is_struct(kind):
-        return {item.name: _as_text(value[item.name], item.type) for item in kind}
+        items = [_decoded(array.field(place)) for place in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(items, fields=[*kind], mask=nulls)
     if types.is_map(kind):
-        return [
-            (_as_text(key, kind.key_type), _as_text(item, kind.item_type))
-            for key, item in value
-        ]
+        items = [_decoded(array.keys), _decoded(array.items)]
+        return pa.MapArray.from_arrays(array.offsets, *items, type=kind, mask=nulls)
+    if types.is_fixed_size_list(kind):
+        return type(array).from_arrays(_decoded(array.values), type=kind, mask=nulls)
     if is_list(kind):
-        return [_as_text(item, kind.value_type) for item in value]
-    return value
+        items = _decoded(array.values)
+        return type(array).from_arrays(array.offsets, items, type=kind, mask=nulls)
+    return array

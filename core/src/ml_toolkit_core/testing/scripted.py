@@ -76,6 +76,8 @@ class Script:
             raise RequestError(f"script={script!r}: {error.args[0]}") from error
 
 
+#: It is plain Python.
+NEEDS: Final[Mapping[str, str]] = {}
 #: vLLM's names that the scripted engine honours.
 ENGINE_KWARGS: Final = ("script", "max_model_len", "max_num_seqs")
 

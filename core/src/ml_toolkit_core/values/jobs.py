@@ -39,6 +39,11 @@ class JobState(enum.StrEnum):
         return self in {JobState.QUEUED, JobState.STARTING}
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a job in this state runs, or has run."""
+        return self is JobState.RUNNING or self.is_final
+
+    @property
     def is_final(self) -> bool:
         """Whether a job in this state has ended."""
         return self in {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import Attribute, field, frozen
-from attrs.validators import ge, gt, instance_of, matches_re, optional
+from attrs.validators import ge, instance_of, matches_re, optional
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.values.credentials import CredentialReference, parse_credentials
@@ -15,6 +15,9 @@ from ml_toolkit_core.wire import Json, frozen_json
 NAME_PATTERN: Final = r"[a-z][a-z0-9_]*"
 #: Travels as a platform tag, a file name and a Delta application id.
 RUN_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+
+#: The clocks of operating systems take no number of seconds whatever.
+_YEAR_S: Final = 365 * 24 * 3600
 
 
 class WriteMode(enum.StrEnum):
@@ -52,6 +55,21 @@ def _text(value: object, attribute: "Attribute[str]", given: object) -> None:
     _utf8(value, attribute, given)
     if not given:
         raise RequestError(f"{attribute.name}={given!r} must be text that is not empty")
+
+
+def _place(value: object, attribute: "Attribute[str]", given: object) -> None:
+    _text(value, attribute, given)
+    if "\0" in str(given):
+        raise RequestError(f"{attribute.name}={given!r} has a null byte")
+
+
+def _seconds(_value: object, attribute: "Attribute[float]", given: Any) -> None:
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not is_number or not 0 < given <= _YEAR_S:  # NaN is not
+        raise RequestError(
+            f"{attribute.name}={given!r} must be a number of seconds above 0, and at "
+            f"most a year ({_YEAR_S:,})"
+        )
 
 
 @frozen(kw_only=True)
@@ -165,8 +183,8 @@ class InferenceRequest:
     input_table: str | tuple[str, ...] = field(
         converter=_one_or_many, validator=_check_input
     )
-    model: str = field(validator=_text)
-    output_table: str = field(validator=_text)
+    model: str = field(validator=_place)
+    output_table: str = field(validator=_place)
     compute_type: str = field(default="local", validator=matches_re(NAME_PATTERN))
     gpu_type: str | None = field(default=None, validator=optional(_text))
     num_gpus: int | None = field(
@@ -194,7 +212,7 @@ class InferenceRequest:
     run_id: str | None = field(
         default=None, validator=optional(matches_re(RUN_ID_PATTERN))
     )
-    engine_timeout_s: float = field(default=600.0, validator=gt(0))
+    engine_timeout_s: float = field(default=600.0, validator=_seconds)
     credentials: Mapping[str, CredentialReference] = field(
         factory=dict, converter=parse_credentials
     )

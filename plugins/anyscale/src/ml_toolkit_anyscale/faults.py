@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from ml_toolkit_anyscale.wire import Call, Shut, Wire
+from ml_toolkit_anyscale.calls import Call, Calls, Shut
 
 #: Characters of a server's own sentence that are passed on.
 _SAID: Final = 400
@@ -77,14 +77,14 @@ class Refused(Exception):
         self.fault = fault
 
 
-def fault_of(error: BaseException, wire: Wire) -> Fault:
+def fault_of(error: BaseException, calls: Calls) -> Fault:
     """Tell what an exception of the SDK means.
 
     Its types do not say: a 400, a 404 and a 429 are all bare ``ValueError`` (anyscale
     0.26.112). The status is found in the exception that it was raised from, or else
-    on the wire.
+    in the last call.
     """
-    last = wire.last
+    last = calls.last
     source = next((e for e in _chain(error) if _status(e) is not None), None)
     status = None if source is None else _status(source)
     call = "" if last is None else str(last)
@@ -95,15 +95,15 @@ def fault_of(error: BaseException, wire: Wire) -> Fault:
             call=_upload(source) or call,
             said=_said(source),
             retry_after_s=_retry_after(source),
-            fate=_fate(wire),
+            fate=_fate(calls),
         )
     network = next((e for e in _chain(error) if _is_network(e)), None)
     if network is not None:
         return Fault(
-            kind=Kind.TRANSIENT, call=call, said=_happened(last), fate=_fate(wire)
+            kind=Kind.TRANSIENT, call=call, said=_happened(last), fate=_fate(calls)
         )
     return Fault(
-        kind=Kind.INVALID, call=call, said=str(error)[:_SAID], fate=_fate(wire)
+        kind=Kind.INVALID, call=call, said=str(error)[:_SAID], fate=_fate(calls)
     )
 
 
@@ -139,8 +139,8 @@ def _kind(status: int) -> Kind:
             return Kind.INVALID
 
 
-def _fate(wire: Wire) -> Fate:
-    created = wire.created()
+def _fate(calls: Calls) -> Fate:
+    created = calls.created()
     if created is None or not created.arrived:
         return Fate.NOT_MADE
     if created.timed_out or created.status in {408, 504}:
@@ -171,7 +171,7 @@ def _retry_after(error: BaseException | None) -> float | None:
 
 
 def _upload(error: BaseException | None) -> str:
-    """Name the upload, which does not go through the wire, without its signed URL."""
+    """Name the upload, which is none of these calls, without its signed URL."""
     return "" if getattr(error, "response", None) is None else "PUT of the upload"
 
 

@@ -21,13 +21,13 @@ from anyscale.job.models import JobConfig, JobQueueConfig
 from attrs import evolve
 
 from ml_toolkit_anyscale.account import Account
+from ml_toolkit_anyscale.calls import Calls, Shut
 from ml_toolkit_anyscale.faults import Fault, Kind, Refused, fault_of
 from ml_toolkit_anyscale.parcel import Parcel
 from ml_toolkit_anyscale.registered import Registered
 from ml_toolkit_anyscale.routing import queue_priority
 from ml_toolkit_anyscale.states import LIVE, Seen
 from ml_toolkit_anyscale.transport import Gate
-from ml_toolkit_anyscale.wire import Shut, Wire
 
 T = TypeVar("T")
 
@@ -209,36 +209,36 @@ class Jobs:
         """Make one call with a client and a time limit of its own.
 
         Uploads and logs go around the client's own requests and have no limit there;
-        so the call runs in a thread, and when it is given up on the wire is shut.
+        so the call runs in a thread, and when it is given up on nothing more is sent.
         """
-        wire = Wire(self._request_s)
+        calls = Calls(self._request_s)
         answers: list[T] = []
         faults: list[Fault] = []
 
         def run() -> None:
             try:
-                answers.append(call(self._client(wire)))
+                answers.append(call(self._client(calls)))
             except Exception as error:  # noqa: BLE001  the SDK raises anything
-                faults.append(fault_of(error, wire))
+                faults.append(fault_of(error, calls))
 
         thread = threading.Thread(target=run, name="anyscale", daemon=True)
         try:
             thread.start()
             thread.join(self._call_s)
         finally:  # also on Ctrl-C
-            wire.shut = True
+            calls.shut = True
         # A request that was under way has its own limit and ends by itself.
         thread.join(self._request_s)
-        if thread.is_alive() and wire.last is not None:
-            wire.last.timed_out = True
+        if thread.is_alive() and calls.last is not None:
+            calls.last.timed_out = True
         if answers:
             return answers[0]
-        fault = faults[0] if faults else fault_of(Shut(), wire)
+        fault = faults[0] if faults else fault_of(Shut(), calls)
         if reading and fault.kind is Kind.INVALID and fault.status is None:
             fault = evolve(fault, kind=Kind.TRANSIENT, said="no answer of Anyscale's")
         raise Refused(evolve(fault, said=self._account.hide(fault.said)))
 
-    def _client(self, wire: Wire) -> Any:
+    def _client(self, calls: Calls) -> Any:
         # Not anyscale.Anyscale(): that asks for the user at once, without a time limit,
         # and prints. This is what it does, in silence.
         block = AuthenticationBlock(
@@ -251,7 +251,7 @@ class Jobs:
         apis = (block.anyscale_api_client, block.api_client)
         for api in apis:
             rest = api.api_client.rest_client
-            rest.pool_manager = Gate(rest.pool_manager, wire)
+            rest.pool_manager = Gate(rest.pool_manager, calls)
         return _Client(
             api_clients=apis,
             host=self._account.host,

@@ -161,7 +161,10 @@ class RuleSet:
         rules = _list(config, "scheduling_rules", source)
         queues = _list(config, "resource_queues", source)
         return cls(
-            queues=tuple(str(queue.get("name")) for queue in queues),
+            queues=tuple(
+                _queue(queue, f"{source}: resource_queues, item {number}")
+                for number, queue in enumerate(queues, start=1)
+            ),
             rules=tuple(
                 _rule(rule, f"{source}, rule {number}")
                 for number, rule in enumerate(rules, start=1)
@@ -180,6 +183,13 @@ def _list(
     if not each_is_one:
         raise RequestError(f"{source}: {key} must be a list of mappings: {found!r:.80}")
     return found
+
+
+def _queue(data: Mapping[str, Any], where: str) -> str:
+    name = data.get("name")
+    if not isinstance(name, str) or not name:
+        raise RequestError(f"{where} needs a name: {dict(data)!r:.80}")
+    return name
 
 
 def _rule(data: Mapping[str, Any], where: str) -> Rule:

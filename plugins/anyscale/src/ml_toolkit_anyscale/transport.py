@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from ml_toolkit_anyscale.wire import Call, Shut, Wire
+from ml_toolkit_anyscale.calls import Call, Calls, Shut
 
 
 class Gate:
@@ -17,25 +17,25 @@ class Gate:
 
     Args:
         pool: What really sends.
-        wire: Where requests are recorded.
+        calls: Where requests are recorded.
     """
 
-    def __init__(self, pool: urllib3.PoolManager, wire: Wire) -> None:
+    def __init__(self, pool: urllib3.PoolManager, calls: Calls) -> None:
         self._pool = pool
-        self._wire = wire
+        self._calls = calls
 
     def request(self, method: str, url: str, **options: Any) -> Any:
         """Send one request, once.
 
         Raises:
-            Shut: When the wire is shut.
+            Shut: When nothing is sent any more.
             urllib3.exceptions.HTTPError: When there was no answer.
         """
-        if self._wire.shut:
+        if self._calls.shut:
             raise Shut
         call = Call(method, urlsplit(url).path)
-        self._wire.calls.append(call)
-        limit = self._wire.timeout_s
+        self._calls.made.append(call)
+        limit = self._calls.timeout_s
         # The SDK's own retries wait for up to two minutes and say so on stderr.
         options |= {
             "timeout": urllib3.Timeout(connect=limit, read=limit),

@@ -15,7 +15,11 @@ from ml_toolkit_core.order import WorkOrder
 __all__ = ["NEEDS", "check", "execute"]
 
 #: The packages that it runs on, and what brings each.
-NEEDS: Final = dict.fromkeys(("ray", "vllm"), "ml-toolkit-anyscale[executor-cpu]")
+NEEDS: Final = dict.fromkeys(
+    ("ray", "vllm"),
+    "pip install 'ml-toolkit-anyscale[executor-cpu]', or "
+    "'ml-toolkit-anyscale[executor-gpu]' on a machine with GPUs",
+)
 
 #: By name: a client that only checks a request needs no tables, Ray or vLLM.
 _DRIVER: Final = "ml_toolkit_core.pipeline.driver:run"

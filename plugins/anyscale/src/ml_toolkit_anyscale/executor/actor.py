@@ -31,7 +31,7 @@ class ReplicaActor:
         self._number = number
         self._replica: Replica | None = None
 
-    def place(self) -> tuple[str, int]:
+    def locate(self) -> tuple[str, int]:
         """Return the address of this node and the number of this process."""
         return ray.util.get_node_ip_address(), os.getpid()
 

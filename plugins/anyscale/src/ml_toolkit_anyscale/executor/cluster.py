@@ -198,12 +198,16 @@ def _advice(
     if room >= replicas:
         return "Something else runs there: try again when it has ended."
     fits = f"replicas={room} fits." if room else f"No node has {each} {unit}."
-    head = next((has[i] for i, node in enumerate(nodes) if _is_head(node)), None)
+    head = next(
+        (own for node, own in zip(nodes, has, strict=True) if _is_head(node)), None
+    )
     if unit == "GPU" and head == 0 and max(has) > 0:
+        most = nodes[has.index(max(has))]["Resources"]
         return (
-            "The head has no GPU for Ray; where its machine has some, as in "
-            "'h100-two-nodes', its compute config must say so: head_node: "
-            f"{{resources: {{CPU: 192, GPU: 8}}}}. Else {fits}"
+            "The head registers no GPU with Ray. If its machine is like the others, "
+            "its cluster's config must say so: head_node: "
+            f"{{resources: {{CPU: {most.get('CPU', 0):g}, GPU: {max(has)}}}}}. "
+            f"Else {fits}"
         )
     return fits
 

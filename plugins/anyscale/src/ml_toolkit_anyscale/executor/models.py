@@ -17,6 +17,7 @@ from typing import Final
 import attrs
 
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.records import read_json, write_json
 from ml_toolkit_core.values import ModelKind, ModelLocation
 
 log = logging.getLogger(__name__)
@@ -43,9 +44,10 @@ def stage(model: ModelLocation, home: Path) -> ModelLocation:
     if model.kind is not ModelKind.GGUF:
         return model
     source = Path(model.uri)
-    folder = home / "cache" / "models" / f"{source.stem}-{_digest(source)}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(folder.parent):  # other replicas of this node want the same
+    cache = home / "cache" / "models"
+    cache.mkdir(parents=True, exist_ok=True)
+    with _alone(cache):  # other replicas of this node want the same
+        folder = folder_for(source, home)
         if not folder.exists():
             _convert(source, folder)
     return attrs.evolve(model, uri=str(folder), kind=ModelKind.FOLDER)
@@ -63,20 +65,43 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(place)
 
 
-def _digest(source: Path) -> str:
+def folder_for(source: Path, home: Path) -> Path:
+    """Return the folder of a file's conversion, named after the file's bytes.
+
+    The bytes are read once: ``<home>/cache/digests`` keeps what they came to, for as
+    long as the file is the same by path, size and times.
+
+    Raises:
+        RequestError: When the file cannot be read, or is no GGUF.
+    """
     try:
-        with source.open("rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:
-                raise RequestError(
-                    f"model={str(source)!r} is no GGUF file: it does not begin with "
-                    f"{_MAGIC.decode()!r}; copy or download it again"
-                )
-            file.seek(0)
-            digest = hashlib.file_digest(file, lambda: hashlib.sha256(_FORM))
+        about = source.stat()
+        # Whoever copies a file can keep its mtime, and nobody its ctime.
+        seen = [
+            *(str(source.resolve()), about.st_size),
+            *(about.st_mtime_ns, about.st_ctime_ns),
+        ]
+        name = hashlib.sha256(repr(seen).encode() + _FORM).hexdigest()[:16]
+        kept = home / "cache" / "digests" / f"{name}.json"
+        digest = read_json(kept) or _digest(source)
     except OSError as error:
         raise RequestError(
             f"model={str(source)!r} cannot be read: {error.strerror}"
         ) from error
+    if not kept.exists():
+        write_json(kept, digest)
+    return home / "cache" / "models" / f"{source.stem}-{digest}"
+
+
+def _digest(source: Path) -> str:
+    with source.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise RequestError(
+                f"model={str(source)!r} is no GGUF file: it does not begin with "
+                f"{_MAGIC.decode()!r}; copy or download it again"
+            )
+        file.seek(0)
+        digest = hashlib.file_digest(file, lambda: hashlib.sha256(_FORM))
     return digest.hexdigest()[:16]
 
 

@@ -19,7 +19,7 @@ from ml_toolkit_anyscale.executor.cluster import cluster_for, plan_here, shortag
 from ml_toolkit_anyscale.executor.settings import replica_environment
 from ml_toolkit_core.errors import ReplicaDied, RequestError, ToolkitError
 from ml_toolkit_core.order import WorkOrder
-from ml_toolkit_core.pipeline.pool import LOAD_S, Report, not_loaded
+from ml_toolkit_core.pipeline.pool import LOAD_S, Report, load_limit_s, not_loaded
 from ml_toolkit_core.tables.parts import PartWriter, SplitRows
 
 log = logging.getLogger(__name__)
@@ -84,10 +84,10 @@ class RayPool:
         if self._order.plan.on_far_side:
             self._order = evolve(self._order, plan=plan_here())
             log.info("planned here: %s", "; ".join(self._order.plan.reasons))
-        self._place()
+        self._make_actors()
         return self._load()
 
-    def _place(self) -> None:
+    def _make_actors(self) -> None:
         """Make the actors, and wait until each has its place."""
         plan = self._order.plan
         for number, own in enumerate(self._cluster.cores(plan)):
@@ -103,7 +103,7 @@ class RayPool:
             )
             member = _Member(number, actor.remote(self._order.dumps(), number, own))
             self._members.append(member)
-            self._calls[member.actor.place.remote()] = member
+            self._calls[member.actor.locate.remote()] = member
         for call, member in self._done(self._calls, len(self._members), self._place_s):
             node, member.pid = self._get(call, member)
             log.info("replica=%d node=%s pid=%d", member.number, node, member.pid)
@@ -116,7 +116,7 @@ class RayPool:
 
     def _load(self) -> int:
         """Load the model in all actors; return the rows to keep with each."""
-        limit = max(self._load_s, self._order.engine_timeout_s)
+        limit = load_limit_s(self._order, self._load_s)
         end = time.monotonic() + limit
         capacity = 0
         waiting = {

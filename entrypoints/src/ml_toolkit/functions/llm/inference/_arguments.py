@@ -18,37 +18,19 @@ def path_texts(given: object) -> str | tuple[str, ...]:
 
 
 def check_waiting(
-    timeout_s: float | None, unreachable_after_s: float, progress: object
+    progress: object, start_timeout_s: float | None, *, wait: bool
 ) -> None:
     """Refuse before anything runs what would only be found out while waiting."""
-    seconds = {"timeout_s": timeout_s or 0, "unreachable_after_s": unreachable_after_s}
-    for name, value in seconds.items():
-        if not _is_number(value) or not value >= 0:  # NaN is not
-            raise RequestError(f"{name}={value!r} must be a number of seconds, from 0")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise RequestError(
             f"progress={progress!r} must be None, True, False or a function"
         )
-
-
-def check_start(start_timeout_s: float | None, *, wait: bool) -> None:
-    """Refuse a limit on the start of a job that nobody would keep."""
-    if start_timeout_s is None:
-        return
-    if not _is_number(start_timeout_s) or not start_timeout_s > 0:
-        raise RequestError(
-            f"start_timeout_s={start_timeout_s!r} must be a number of seconds above 0"
-        )
-    if not wait:
+    if start_timeout_s is not None and not wait:
         raise RequestError(
             f"start_timeout_s={start_timeout_s!r} with wait=False: who waits for the "
             "job cancels it. Pass it to the wait: .wait(start_timeout_s=), or "
             "ml-toolkit wait --start-timeout-s"
         )
-
-
-def _is_number(given: object) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool)
 
 
 def path_text(given: Any) -> Any:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from ml_toolkit.functions.llm.inference import _run
-from ml_toolkit.functions.llm.inference._arguments import check_start
 from ml_toolkit.functions.llm.inference._progress import describe, follow
 from ml_toolkit_core import records
 from ml_toolkit_core.errors import StillRunning
@@ -61,7 +60,6 @@ def wait(  # noqa: PLR0913, PLR0917  its options
     as_json: AsJson = False,
 ) -> None:
     """Follow a job to its end and print what it made."""
-    check_start(start_timeout_s, wait=True)
     finish(
         _run.attach(handle),
         as_json=as_json,

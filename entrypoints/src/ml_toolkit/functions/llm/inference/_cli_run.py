@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from ml_toolkit.functions.llm.inference import _run
-from ml_toolkit.functions.llm.inference._arguments import check_start
+from ml_toolkit.functions.llm.inference._arguments import check_waiting
 from ml_toolkit.functions.llm.inference._cli_jobs import (
     START_TIMEOUT,
     AsJson,
@@ -18,6 +18,7 @@ from ml_toolkit.functions.llm.inference._cli_jobs import (
 from ml_toolkit.functions.llm.inference._progress import note_lines
 from ml_toolkit_core.dispatch import fresh_run_id
 from ml_toolkit_core.errors import RequestError
+from ml_toolkit_core.job import check_limits
 from ml_toolkit_core.wire import Json
 
 EXIT_STILL_RUNNING: Final = 4
@@ -94,7 +95,9 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
     as_json: AsJson = False,
 ) -> None:
     """Ask the model once for every row, and publish the answers."""
-    check_start(start_timeout_s, wait=wait)
+    # Not by run_inference below, which starts the job and does not wait.
+    check_limits(timeout_s, start_timeout_s, unreachable_after_s)
+    check_waiting(progress, start_timeout_s, wait=wait)
     arguments: dict[str, Any] = {
         key: value for key, value in locals().items() if key not in _OURS
     }
@@ -151,8 +154,8 @@ def _json(text: str | None, argument: str) -> dict[str, Json]:
         return {}
     try:
         value = json.loads(text)
-    except ValueError as error:
-        raise RequestError(f"{argument}={text!r} is not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{argument}={text!r:.200} is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise RequestError(f"{argument}={text!r} must be a JSON object")
     return value
@@ -160,7 +163,10 @@ def _json(text: str | None, argument: str) -> dict[str, Json]:
 
 def _flag(name: str) -> str:
     positional = {"input_table", "model", "output_table"}
-    return name.upper() if name in positional else f"--{name.replace('_', '-')}"
+    named = {"as_json": "--json", "option_": "--option"}
+    if name in positional:
+        return name.upper()
+    return named.get(name, f"--{name.replace('_', '-')}")
 
 
 def _pairs(options: list[str]) -> dict[str, str]:

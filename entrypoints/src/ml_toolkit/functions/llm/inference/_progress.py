@@ -45,7 +45,7 @@ def follow(
     """
     show: Callable[[JobStatus], None] | None
     close = _nothing
-    if progress is False:
+    if progress is False or (sys.stderr is None and not callable(progress)):
         show = None
     elif callable(progress):
         show = progress

@@ -14,7 +14,7 @@ from ml_toolkit.functions.llm.inference._progress import (
 from ml_toolkit_core import dispatch
 from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.job import InferenceJob
+from ml_toolkit_core.job import InferenceJob, check_limits
 from ml_toolkit_core.plan import InferencePlan
 from ml_toolkit_core.values import InferenceRequest, JobHandle, Prompts
 
@@ -235,13 +235,14 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         )
     except (TypeError, ValueError) as error:
         raise RequestError(str(error.args[0])) from error
-    _arguments.check_waiting(timeout_s, unreachable_after_s, progress)
-    _arguments.check_start(start_timeout_s, wait=wait)
+    check_limits(timeout_s, start_timeout_s, unreachable_after_s)
+    _arguments.check_waiting(progress, start_timeout_s, wait=wait)
     arguments = inspect.signature(run_inference).parameters
     plan = dispatch.prepare(request, _BACKENDS, arguments=arguments)
     if dry_run:
         return plan
-    if wait and (progress is None or progress is True):
+    is_shown = progress is None or progress is True
+    if wait and is_shown and sys.stderr is not None:  # it may be closed
         # First of all: whatever happens from here on, this finds the run again.
         lines = [f"run_id {plan.run_id}", *note_lines(plan)]
         sys.stderr.write("".join(f"{line}\n" for line in lines))

@@ -36,26 +36,26 @@ class Call:
 
 
 @define
-class Wire:
+class Calls:
     """The requests of one client, in order.
 
     Attributes:
         timeout_s: For one request to connect, and again for it to be answered.
-        calls: All requests.
+        made: All requests.
         shut: Nothing is sent any more: a thread that was given up on cannot make a
             job later.
     """
 
     timeout_s: float
-    calls: list[Call] = field(factory=list)
+    made: list[Call] = field(factory=list)
     shut: bool = False
 
     @property
     def last(self) -> Call | None:
         """The last request, if there was one."""
-        return self.calls[-1] if self.calls else None
+        return self.made[-1] if self.made else None
 
     def created(self) -> Call | None:
         """Return the last request that asked for a job."""
-        asked = [call for call in self.calls if call.path.endswith(CREATE)]
+        asked = [call for call in self.made if call.path.endswith(CREATE)]
         return asked[-1] if asked else None
