@@ -61,8 +61,9 @@ def call(jsonl, tmp_path, home):
         ({"duplicate_ids": "warn"}, "says nothing without id_column="),
         (
             {"id_column": "id", "duplicate_ids": "drop"},
-            "duplicate_ids='drop' must be 'error' or 'warn'",
+            "duplicate_ids='drop' must be one of 'error', 'warn'",
         ),
+        ({"duplicate_ids": ["warn"]}, r"duplicate_ids=\['warn'\] must be one of"),
         ({"input_format": "jsnl"}, "input_format='jsnl' .*Did you mean 'jsonl'"),
         (
             {"write_mode": "upsert"},

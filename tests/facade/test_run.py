@@ -637,6 +637,20 @@ def test_notes_ids_that_occur_twice_and_goes_on_when_asked_to(jsonl, tmp_path, c
     assert job.result().rows == 2
 
 
+@pytest.mark.parametrize(
+    "quiet", [{"progress": False}, {"progress": [].append}, {"wait": False}]
+)
+def test_a_job_has_its_notes_where_nothing_is_printed(jsonl, tmp_path, capfd, quiet):
+    rows = jsonl([{"id": 1, "prompt": "a"}, {"id": 1, "prompt": "b"}])
+    options = {"id_column": "id", "duplicate_ids": "warn", "progress": None}
+
+    job = scripted(rows, tmp_path / "out", **options | quiet)
+    job.wait()
+
+    assert any("more than once" in note for note in job.plan.notes)
+    assert "note" not in capfd.readouterr().err
+
+
 def test_a_process_forked_while_a_job_is_submitted_does_not_keep_it_running(
     jsonl, tmp_path
 ):

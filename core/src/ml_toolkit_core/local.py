@@ -26,10 +26,10 @@ from ml_toolkit_core.identity import differences
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.paths import (
     home,
-    private,
-    private_folder,
+    make_private_folder,
+    obstacle_to_writing,
+    open_private,
     run_folder,
-    unwritable,
 )
 from ml_toolkit_core.records import read_json
 from ml_toolkit_core.runlock import hold, is_live, is_running
@@ -112,12 +112,12 @@ def submit(order: WorkOrder) -> JobHandle:
         number = max(order.attempt, 1 + (_number(last) if last else 0))
         order = evolve(order, attempt=number)
         folder = run_folder(order.run_id) / f"attempt-{number:04d}"
-        private_folder(folder)
+        make_private_folder(folder)
         order_file = folder / "order.json"
-        with open(order_file, "w", encoding="utf-8", opener=private) as file:
+        with open(order_file, "w", encoding="utf-8", opener=open_private) as file:
             file.write(order.dumps())
         lock.is_handed_down = True
-        with open(folder / "worker.log", "ab", opener=private) as log:
+        with open(folder / "worker.log", "ab", opener=open_private) as log:
             worker = subprocess.Popen(  # noqa: S603  our own interpreter and module
                 [
                     *(sys.executable, "-P", "-m", "ml_toolkit_core.worker"),
@@ -262,7 +262,7 @@ def _end(run_id: str, folder: Path) -> None:
 
 def _check_home() -> None:
     """Refuse a home that cannot be written, before anything is started."""
-    there = unwritable(home())
+    there = obstacle_to_writing(home())
     if there is not None:
         raise RequestError(
             f"ML_TOOLKIT_HOME={str(home())!r} cannot be written ({str(there)!r}); set "
@@ -289,7 +289,7 @@ def _check_output(order: WorkOrder) -> None:
     places = {order.output.uri: "", order.ledger_uri: "the ledger of "}
     for uri, what in places.items():
         is_file = os.path.isfile(uri)  # noqa: PTH113  Path.is_file can raise
-        there = unwritable(Path(uri).parent if is_file else Path(uri))
+        there = obstacle_to_writing(Path(uri).parent if is_file else Path(uri))
         if "://" not in uri and there is not None:
             why = "is not yours to write to" if there.is_dir() else "is no folder"
             raise RequestError(

@@ -24,19 +24,19 @@ def run_folder(run_id: str) -> Path:
     return home() / "runs" / run_id
 
 
-def private_folder(folder: Path) -> Path:
+def make_private_folder(folder: Path) -> Path:
     """Make a folder, and those above it, for their owner alone; return it."""
     for missing in [p for p in (folder, *folder.parents) if not p.exists()][::-1]:
         missing.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
-def private(path: str | Path, flags: int) -> int:
+def open_private(path: str | Path, flags: int) -> int:
     """Open a file that its owner alone may read; an ``opener`` of ``open``."""
     return os.open(path, flags, 0o600)
 
 
-def unwritable(path: Path) -> Path | None:
+def obstacle_to_writing(path: Path) -> Path | None:
     """Return what is in the way of writing a file or folder there; None when nothing.
 
     Reads only. What is in the way is the nearest place that exists, when it is no

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from attrs import frozen
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.paths import home, private_folder
+from ml_toolkit_core.paths import home, make_private_folder
 from ml_toolkit_core.plan import InferencePlan
 from ml_toolkit_core.values import JobHandle
 from ml_toolkit_core.wire import Json, from_json, to_json
@@ -81,7 +81,7 @@ def _read(path: Path, left_out: Callable[[str], None]) -> JobRecord | None:
 
 def write_json(path: Path, data: object) -> None:
     """Replace a small JSON file as a whole."""
-    private_folder(path.parent)
+    make_private_folder(path.parent)
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, delete=False
     ) as file:

@@ -15,6 +15,7 @@ from ml_toolkit_core.models import find_model
 from ml_toolkit_core.names import is_path, parse_name
 from ml_toolkit_core.values import (
     Column,
+    DuplicateIds,
     InferenceRequest,
     InputPin,
     Pinned,
@@ -72,7 +73,7 @@ def resolve_references(request: InferenceRequest) -> Pinned:
     left_out = tables("columns").left_out_note(pin, request.output_column)
     return Pinned(
         source=source,
-        pin=evolve(pin, notes=()),
+        pin=evolve(pin, notes=()),  # they are said once, and cross no wire
         model=model,
         output=output,
         prompts=prompts,
@@ -98,7 +99,7 @@ def _id_notes(
     columns = {column.name: column for column in pin.columns}
     name = _column(request.id_column, columns, "id_column").name
     found = tables("ids").id_faults(source, pin, name, limit=request.limit)
-    if found is not None and request.duplicate_ids == "error":
+    if found is not None and request.duplicate_ids is DuplicateIds.ERROR:
         raise RequestError(
             f"{found}. Pass another id_column=, drop these rows, or go on with "
             "duplicate_ids='warn'"

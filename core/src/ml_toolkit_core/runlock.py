@@ -16,7 +16,7 @@ from typing import Final
 
 from attrs import define
 
-from ml_toolkit_core.paths import private, private_folder, run_folder
+from ml_toolkit_core.paths import make_private_folder, open_private, run_folder
 
 _SUBMIT: Final = "lock"
 
@@ -37,8 +37,8 @@ class SubmitLock:
 @contextlib.contextmanager
 def hold(run_id: str) -> Iterator[SubmitLock | None]:
     """Hold the lock to submit a run; None when a submit or a new worker has it."""
-    folder = private_folder(run_folder(run_id))
-    lock = private(folder / _SUBMIT, os.O_RDWR | os.O_CREAT)
+    folder = make_private_folder(run_folder(run_id))
+    lock = open_private(folder / _SUBMIT, os.O_RDWR | os.O_CREAT)
     if lock <= 2:  # noqa: PLR2004  a closed stdin: the child would put its own there
         low, lock = lock, fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, 3)
         os.close(low)
@@ -63,7 +63,7 @@ def hold(run_id: str) -> Iterator[SubmitLock | None]:
         os.close(lock)
 
 
-def live(pid_file: Path, submitted: int | None) -> None:
+def hold_while_alive(pid_file: Path, submitted: int | None) -> None:
     """Take the lock that says that this process lives, for as long as it does.
 
     Args:
@@ -71,7 +71,7 @@ def live(pid_file: Path, submitted: int | None) -> None:
         submitted: The lock of the submit, as it was handed down; it is let go.
     """
     # Never closed here: the first close of any of its descriptors is the lock's end.
-    lock = private(pid_file, os.O_RDWR | os.O_CREAT)
+    lock = open_private(pid_file, os.O_RDWR | os.O_CREAT)
     fcntl.lockf(lock, fcntl.LOCK_EX)
     os.write(lock, f'{{"pid": {os.getpid()}}}'.encode())
     if submitted is not None:

@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--submit-lock", type=int)
     given = parser.parse_args(argv)
     if given.pid_file is not None:
-        runlock.live(given.pid_file, given.submit_lock)
+        runlock.hold_while_alive(given.pid_file, given.submit_lock)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )

@@ -260,8 +260,36 @@ def test_writes_a_value_as_strict_json(kind, value, text):
         ["a", "finish_reason", "error", "prompt_tokens", "completion_tokens"],
         ["a", "error", "finish_reason", "prompt_tokens", "completion_tokens", "b"],
         ["a", "kind", "error", "attempts", "b"],
+        ["error", "finish_reason", "prompt_tokens", "completion_tokens"],
+        ["a", "error", "finish_reason", "prompt_tokens", "completion_tokens"],
+        # A list's attempts are numbers.
+        ["a", "kind", "error", "attempts"],
     ],
 )
 def test_refuses_what_does_not_end_as_an_output_of_ours_does(names):
     with pytest.raises(RequestError, match="input column 'error' meets the output's"):
         schema_of([(name, pa.string()) for name in names])
+
+
+@pytest.mark.parametrize(
+    ("before", "kind", "attempts"),
+    [
+        ([], pa.string(), pa.int64()),
+        ([("a", pa.string())], pa.int64(), pa.int64()),
+        ([("a", pa.string())], pa.string(), pa.float64()),
+    ],
+)
+def test_keeps_columns_that_no_list_of_failed_rows_has(before, kind, attempts):
+    own = [("kind", kind), ("error", pa.string()), ("attempts", attempts)]
+
+    with pytest.raises(RequestError, match="input column 'error' meets the output's"):
+        schema_of([*before, *own])
+
+
+def test_leaves_out_what_a_list_of_failed_rows_says_of_them():
+    inputs = [("kind", pa.int64()), ("a", pa.string())]
+    own = [("error_kind", pa.string()), ("error", pa.string())]
+
+    found = schema_of([*inputs, *own, ("attempts", pa.int64())])
+
+    assert found.names[:3] == ["kind", "a", "generated_text"]

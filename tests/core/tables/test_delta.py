@@ -205,6 +205,17 @@ def test_refuses_a_deletion_vector_that_cannot_be_read(tmp_path):
         pin(tmp_path / "t")
 
 
+def test_refuses_a_deletion_vector_that_is_longer_than_its_file(tmp_path):
+    folder = tmp_path / "t"
+    stats = json.dumps({"numRecords": 6})  # the file has three
+    action = add("p.parquet", 3, stats=stats, deletionVector=ROWS_1_AND_4)
+    write_log(folder, protocol("deletionVectors"), metadata(), action)
+    pq.write_table(pa.table({"id": [0, 1, 2]}), folder / "p.parquet")
+
+    with pytest.raises(RequestError, match="vector of 'p.parquet' is longer than its"):
+        pin(folder)
+
+
 def test_names_a_file_that_the_log_has_and_the_folder_has_not(tmp_path):
     write_deltalake(tmp_path / "t", pa.table({"i": [1]}))
     for file in (tmp_path / "t").glob("*.parquet"):

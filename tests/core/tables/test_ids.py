@@ -124,3 +124,19 @@ def test_counts_what_a_plain_count_counts(table, ids):
 
     assert (f"once: {expected}" in found) == bool(counts)
     assert (f"without an id: {ids.count(None)} " in found) == (None in ids)
+
+
+def test_keeps_few_ids_in_memory_however_many_rows_have_them(table):
+    rows = 300_000
+    wide = pa.array(["a" * 1000, "b" * 1000])
+    path = table(pa.DictionaryArray.from_arrays([0, 1] * (rows // 2), wide))
+    given = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(given)
+    pa.set_memory_pool(pool)
+    try:
+        found = faults(path)
+    finally:
+        pa.set_memory_pool(given)
+
+    assert "once: 2 in 300,000 rows (1, 3, 5, ...; 2, 4, 6, ...)" in found
+    assert 0 < pool.max_memory() < rows * 1000 / 2

@@ -7,7 +7,7 @@ from deltalake import write_deltalake
 
 from ml_toolkit_core.tables.pin import pin_table
 from ml_toolkit_core.tables.source import open_source
-from ml_toolkit_core.tables.utf8 import readable
+from ml_toolkit_core.tables.utf8 import mend_text
 from ml_toolkit_core.values import TableFormat, TableLocation
 
 
@@ -52,7 +52,7 @@ MENDED = ["ok", "a\ufffdb", None, "\ufffd"]
 def test_replaces_bytes_that_are_no_text_and_names_the_rows(array, expected):
     batch = pa.RecordBatch.from_arrays([array], ["c"])
 
-    rows, errors = readable(batch)
+    rows, errors = mend_text(batch)
 
     assert rows.column(0).to_pylist() == expected
     assert rows.schema == batch.schema
@@ -69,7 +69,7 @@ def test_keeps_what_stands_beside_such_text_whatever_it_is(other):
         [broken(), times], ["t", "at"], mask=pa.array([False, False, True, False])
     )
 
-    rows, errors = readable(pa.RecordBatch.from_arrays([array], ["c"]))
+    rows, errors = mend_text(pa.RecordBatch.from_arrays([array], ["c"]))
 
     assert sorted(errors) == [1, 3]
     assert rows.column(0).field("at").equals(array.field("at"))
@@ -80,7 +80,7 @@ def test_takes_no_other_fault_for_text():
     too_long = pa.py_buffer((10**30).to_bytes(16, "little"))
     array = pa.Array.from_buffers(pa.decimal128(5, 2), 1, [None, too_long])
 
-    _, errors = readable(pa.RecordBatch.from_arrays([array], ["c"]))
+    _, errors = mend_text(pa.RecordBatch.from_arrays([array], ["c"]))
 
     assert errors == {}
 
@@ -88,7 +88,7 @@ def test_takes_no_other_fault_for_text():
 def test_leaves_sound_rows_as_they_are():
     batch = pa.RecordBatch.from_pydict({"c": ["ä", None], "n": [1, 2]})
 
-    rows, errors = readable(batch)
+    rows, errors = mend_text(batch)
 
     assert rows is batch
     assert errors == {}

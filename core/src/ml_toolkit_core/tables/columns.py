@@ -16,7 +16,7 @@ from ml_toolkit_core.tables.arrowtypes import (
     cast,
 )
 from ml_toolkit_core.tables.deltatypes import DELTA_NAME_BREAKERS, delta_type
-from ml_toolkit_core.tables.failures import list_fields
+from ml_toolkit_core.tables.failures import list_columns
 from ml_toolkit_core.tables.jsonlines import without_surrogates
 from ml_toolkit_core.tables.jsontext import has_json_form
 from ml_toolkit_core.tables.kinds import is_json
@@ -67,7 +67,7 @@ def with_answers(
     rows: pa.RecordBatch, answers: Sequence[Completion], output_column: str
 ) -> pa.Table:
     """Put the answers of a split beside the columns of its rows that are kept."""
-    schema = kept(rows.schema, output_column)
+    schema = kept_columns(rows.schema, output_column)
     fields, arrays = answer_arrays(answers, output_column)
     return pa.Table.from_arrays(
         [*(rows.column(name) for name in schema.names), *arrays],
@@ -75,27 +75,26 @@ def with_answers(
     )
 
 
-def kept(given: pa.Schema, output_column: str) -> pa.Schema:
+def kept_columns(given: pa.Schema, output_column: str) -> pa.Schema:
     """Return an input's columns without those that describe an earlier run.
 
     An output ends in an answer and what is said of it, a list of failed rows in what
     is said of them. An earlier answer is kept, unless the new one takes its name.
     """
     said = [column.name for column in ANSWER_COLUMNS]
-    names = given.names
-    count = 0
-    if names[-len(said) :] == said:
-        count = len(said) + (names[: -len(said)][-1:] == [output_column])
+    before, last = given.names[: -len(said)], given.names[-len(said) :]
+    # A column that was asked with, and the answer to it.
+    if last == said and len(before) > 1:
+        count = len(said) + (before[-1] == output_column)
     else:
-        listed = [column.name for column in list_fields(names[:-3])]
-        count = len(listed) if names[-3:] == listed else 0
+        count = list_columns(given)
     return pa.schema([*given][: len(given) - count])
 
 
 def left_out_note(pin: InputPin, output_column: str) -> str | None:
     """Return a sentence on the columns that are not kept; None when all are."""
     given = pinned_schema(pin)
-    left = given.names[len(kept(given, output_column)) :]
+    left = given.names[len(kept_columns(given, output_column)) :]
     if not left:
         return None
     return (
@@ -119,7 +118,7 @@ def output_schema(
         RequestError: When columns clash, or the format cannot hold one of them
             exactly, naming all of these.
     """
-    given = kept(pinned_schema(pin), output_column)
+    given = kept_columns(pinned_schema(pin), output_column)
     answers = answer_fields(output_column)
     if output_format is TableFormat.DELTA:
         faults = [

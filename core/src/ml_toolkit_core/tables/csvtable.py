@@ -13,13 +13,11 @@ from ml_toolkit_core.tables.batches import Columns
 from ml_toolkit_core.tables.compressed import unpacked, whole
 from ml_toolkit_core.tables.csvtext import Cell, Dialect, RecordFault, records
 from ml_toolkit_core.tables.csvtypes import (
-    check_columns,
     column_types,
     faulty,
     typed,
 )
 from ml_toolkit_core.tables.jsonlines import encoding_of
-from ml_toolkit_core.tables.members import folder_values
 from ml_toolkit_core.tables.parts import Split, SplitRows
 from ml_toolkit_core.tables.pinned import PinnedFiles, pin_of
 from ml_toolkit_core.tables.store import FileInfo, Store, place
@@ -62,7 +60,6 @@ def csv_pin(
     """
     columns = Columns(location.name)
     types = column_types(location.read_options)
-    folders: dict[str, None] = {}
     pins = []
     for file in files:
         path = file.path or location.name
@@ -72,13 +69,10 @@ def csv_pin(
             header, rows = _scan(name, unpacked(handle), dialect, types)
         kinds = [(column, types.get(column, pa.string())) for column in header]
         columns.see(pa.schema(kinds), path)
-        folders |= dict.fromkeys(folder_values(file.path))
         pins.append(
             FilePin(path=file.path, rows=rows, bytes=file.bytes, etag=file.etag)
         )
-    schema = columns.schema()
-    check_columns(location.name, types, [*schema.names, *folders])
-    return pin_of(schema, pins)
+    return pin_of(columns.schema(), pins)
 
 
 def read_csv(

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -40,7 +40,8 @@ def delta_pin(store: Store, location: TableLocation) -> InputPin:
     table = _open(store, location, None)
     _check_features(table, location.name)
     adds = _adds(table, location.name)
-    _masks(table, location.name, adds)
+    # Refuse before the run what could not be read in it.
+    masks = _masks(table, location.name, adds)
     pins, widest = [], 0
     sizes = {path: add["num_records"] or 0 for path, add in adds.items()}
     looked_at = sorted(sizes, key=sizes.__getitem__)[-_FOOTERS:]
@@ -59,6 +60,11 @@ def delta_pin(store: Store, location: TableLocation) -> InputPin:
                 footer = open_parquet(handle, repr(path))
             rows = footer.metadata.num_rows
             widest = max(widest, row_bytes(footer))
+        if len(masks.get(path, ())) > rows:
+            raise RequestError(
+                f"{location.name!r}: the deletion vector of {path!r} is longer than "
+                "its file; rewrite the table (OPTIMIZE, or REORG ... APPLY (PURGE))"
+            )
         pins.append(FilePin(path=path, rows=rows, bytes=found.bytes, etag=found.etag))
     arrow: Any = table.schema().to_arrow()
     given = pa.schema(arrow)
@@ -70,34 +76,35 @@ def delta_pin(store: Store, location: TableLocation) -> InputPin:
 class DeltaFiles(PinnedFiles):
     """The files of a pinned version, with what its log says of them."""
 
+    int96: ClassVar[str | None] = "us"
+
     @cached_property
-    def _log(self) -> tuple[tuple[str, ...], Mapping[str, Any], Mapping[str, Any]]:
-        """The partition columns, and by file what was added and which rows are kept."""
-        name = self.location.name
-        table = _open(self.store, self.location, self.pin.version)
-        partitions = tuple(table.metadata().partition_columns)
-        adds = _adds(table, name)
-        return partitions, adds, _masks(table, name, adds)
+    def _table(self) -> DeltaTable:
+        return _open(self.store, self.location, self.pin.version)
+
+    @cached_property
+    def _adds(self) -> Mapping[str, Mapping[str, Any]]:
+        return _adds(self._table, self.location.name)
+
+    @cached_property
+    def _masks(self) -> Mapping[str, Any]:
+        return _masks(self._table, self.location.name, self._adds)
+
+    @cached_property
+    def _partitions(self) -> tuple[str, ...]:
+        return tuple(self._table.metadata().partition_columns)
 
     def constants(self, number: int) -> Mapping[str, Any]:
         """Return the partition values of a file."""
-        partitions, adds, _ = self._log
-        add = adds[self.pin.files[number].path]
-        return {name: add[f"partition.{name}"] for name in partitions}
+        add = self._adds[self.pin.files[number].path]
+        return {name: add[f"partition.{name}"] for name in self._partitions}
 
-    def kept(self, number: int) -> Any:
+    def live_rows(self, number: int) -> Any:
         """Return which rows of a file are not deleted."""
-        _, _, masks = self._log
         pinned = self.pin.files[number]
-        mask = masks.get(pinned.path)
+        mask = self._masks.get(pinned.path)
         if mask is None:
             return None
-        if len(mask) > pinned.rows:
-            raise RequestError(
-                f"{self.location.name!r}: the deletion vector of {pinned.path!r} is "
-                "longer than its file; rewrite the table (OPTIMIZE, or REORG ... APPLY "
-                "(PURGE))"
-            )
         rest = pa.repeat(pa.scalar(value=True), pinned.rows - len(mask))
         return pc.fill_null(pa.concat_arrays([mask, rest]), pa.scalar(value=True))
 

@@ -21,7 +21,7 @@ from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables import failures
 from ml_toolkit_core.tables.batches import conform
 from ml_toolkit_core.tables.claim import check, check_claim, claim
-from ml_toolkit_core.tables.columns import kept, output_schema, with_types
+from ml_toolkit_core.tables.columns import kept_columns, output_schema, with_types
 from ml_toolkit_core.tables.deltafiles import (
     add_action,
     is_table,
@@ -169,7 +169,7 @@ class DeltaSink:
             listed.clear()
             return None
         given = pinned_schema(self.order.pin)
-        inputs = list(self.schema)[: len(kept(given, self.order.output_column))]
+        inputs = list(self.schema)[: len(kept_columns(given, self.order.output_column))]
         fields = failures.list_fields(column.name for column in inputs)
         schema = pa.schema([*inputs, *fields])
         uri = listed.take()

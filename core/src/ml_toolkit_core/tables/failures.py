@@ -50,6 +50,21 @@ def list_fields(input_columns: Iterable[str]) -> list[Field]:
     return [fields[0], pa.field("error", pa.string()), fields[1]]
 
 
+def list_columns(given: pa.Schema) -> int:
+    """Return how many columns, at the end, make a table a list of failed rows.
+
+    An input's columns stand before them, one at least.
+    """
+    count = len(list_fields([]))
+    inputs, last = [*given][:-count], [*given][-count:]
+    own = list_fields(column.name for column in inputs)
+    is_list = inputs and all(
+        found.equals(column, check_metadata=True)
+        for found, column in zip(last, own, strict=True)
+    )
+    return count if is_list else 0
+
+
 def list_line(row: Mapping[str, str], inputs: Sequence[str]) -> bytes:
     """Return a failed row as a line of the list.
 

@@ -12,7 +12,7 @@ from ml_toolkit_core.errors import RequestError, RunFenced
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables import failures
 from ml_toolkit_core.tables.claim import check_claim, claim
-from ml_toolkit_core.tables.columns import kept, output_schema
+from ml_toolkit_core.tables.columns import kept_columns, output_schema
 from ml_toolkit_core.tables.existing import check_present
 from ml_toolkit_core.tables.failedlist import FailedList
 from ml_toolkit_core.tables.jsontext import dumps
@@ -252,7 +252,7 @@ def list_failed(
     if not files:
         listed.clear()
         return None
-    inputs = kept(pinned_schema(order.pin), order.output_column).names
+    inputs = kept_columns(pinned_schema(order.pin), order.output_column).names
 
     def texts() -> Iterator[bytes]:
         for file in files:

@@ -1,7 +1,7 @@
 """The id column: which ids of a run's rows are missing or occur more than once."""
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,7 +24,8 @@ from ml_toolkit_core.values import InputPin, TableLocation
 _ROWS: Final = 16_384
 #: Ids, and rows of each, that a message names; the others are counted.
 _EXAMPLES: Final = 3
-#: Ids that are looked at together in a second reading; bounds memory.
+#: Ids that are counted together in a second reading; bounds its memory, whatever
+#: the rows that each of them has.
 _SUSPECTS: Final = 1_000_000
 
 
@@ -33,8 +34,9 @@ def id_faults(
 ) -> str | None:
     """Read the ids of a run's rows, and say which are missing or occur twice.
 
-    It keeps 8 bytes for each row. Only where two of these are the same are the ids
-    themselves looked at, in a second reading, so that the answer is exact.
+    It keeps 8 bytes for each row, and sorts them. Only where two of these are the same
+    are the ids themselves counted, in a second reading, so that the answer is exact,
+    and found, in a third, so that some rows can be named.
 
     Args:
         location: The location that ``pin_table`` returned.
@@ -57,9 +59,12 @@ def id_faults(
     whole = pa.chunked_array(keys, pa.int64()).combine_chunks()
     keys.clear()
     faults = _repeated(source, column, limit, whole)
-    without = pa.chunked_array(nulls, pa.int64()).combine_chunks()
+    without: Any = pa.chunked_array(nulls, pa.int64()).combine_chunks()
     if len(without):
-        faults.append(f"rows without an id: {len(without):,} ({_some(without)})")
+        faults.append(
+            f"rows without an id: {len(without):,} "
+            f"({_some(without[: _EXAMPLES + 1].to_pylist())})"
+        )
     if not faults:
         return None
     return f"id_column={column!r}: {'; '.join(faults)}; rows are counted from 1"
@@ -116,7 +121,10 @@ def _keys(ids: Any) -> Any:
 def _twice(keys: Array) -> Array:
     """Return the keys that occur more than once, each once."""
     ordered = keys.take(pc.sort_indices(keys))
-    return ordered[1:].filter(pc.equal(ordered[1:], ordered[:-1])).unique()
+    is_again: Any = pc.equal(ordered[1:], ordered[:-1])
+    # Hashing what is sorted would take the most memory of all.
+    before = pa.concat_arrays([pa.array([False]), is_again])[: len(is_again)]
+    return ordered[1:].filter(pc.and_not(is_again, before))
 
 
 def _repeated(
@@ -124,41 +132,62 @@ def _repeated(
 ) -> list[str]:
     """Say how many ids occur more than once, and where some of them are."""
     twice = _twice(keys)
-    count, count_rows, examples = 0, 0, list[str]()
+    count, count_rows = 0, 0
+    examples: Any = None
     for start in range(0, len(twice), _SUSPECTS):
         is_suspect = pc.is_in(keys, value_set=twice.slice(start, _SUSPECTS))
-        found, numbers = _suspects(_ids(source, column, limit), is_suspect)
-        counts: Any = found.value_counts()
-        is_repeated = pc.greater(counts.field("counts"), pa.scalar(1))
-        count += pc.sum(is_repeated).as_py()
-        count_rows += pc.sum(counts.field("counts").filter(is_repeated)).as_py() or 0
-        for place in pc.indices_nonzero(is_repeated)[: _EXAMPLES - len(examples)]:
-            is_same = pc.equal(found, counts.field("values")[place.as_py()])
-            examples.append(_some(numbers.filter(is_same)))
+        counts = _counts(_ids(source, column, limit), is_suspect)
+        repeated = counts.filter(pc.greater(counts["rows"], pa.scalar(1)))
+        count += len(repeated)
+        count_rows += pc.sum(repeated["rows"]).as_py() or 0
+        if not examples:
+            examples = repeated["id"][:_EXAMPLES].combine_chunks()
     if not count:
         return []
-    shown = "; ".join(examples) + "; ..." * (count > _EXAMPLES)
+    places = _places(_ids(source, column, limit), examples)
+    shown = "; ".join(map(_some, places)) + "; ..." * (count > len(places))
     return [
         f"ids that occur more than once: {count:,} in {count_rows:,} rows ({shown})"
     ]
 
 
-def _suspects(
-    batches: Iterable[tuple[int, Array]], is_suspect: Array
-) -> tuple[Any, Array]:
-    """Return ids, of all that are not null, and the numbers of their rows."""
-    found, numbers = [], []
+def _counts(batches: Iterable[tuple[int, Array]], is_suspect: Array) -> pa.Table:
+    """Return the suspected ids, in order, and the number of rows of each.
+
+    Args:
+        batches: The ids of all rows.
+        is_suspect: Of each id that is not null, whether it is to be counted.
+    """
+    counts: list[pa.Table] = []
     at = 0
+    for _, ids in batches:
+        given: Any = ids.drop_null()
+        found = given.filter(is_suspect.slice(at, len(given))).value_counts()
+        at += len(given)
+        counts.append(pa.table(found.flatten(), names=["id", "rows"]))
+        if sum(map(len, counts)) > 2 * _SUSPECTS:
+            counts = [_added(counts)]
+    return _added(counts)
+
+
+def _added(counts: Iterable[pa.Table]) -> pa.Table:
+    """Add up the numbers of rows of the same ids."""
+    groups = pa.concat_tables(counts).group_by("id", use_threads=False)
+    return groups.aggregate([("rows", "sum")]).rename_columns(["id", "rows"])
+
+
+def _places(batches: Iterable[tuple[int, Array]], wanted: Array) -> list[list[int]]:
+    """Return the first rows of each of some ids, one more than are shown."""
+    places: list[list[int]] = [[] for _ in wanted]
     for first, ids in batches:
-        kept = ids.drop_null()
-        rows = pc.add(pc.indices_nonzero(ids.is_valid()), first)
-        mask = is_suspect.slice(at, len(kept))
-        found.append(kept.filter(mask))
-        numbers.append(rows.filter(mask))
-        at += len(kept)
-    return pa.concat_arrays(found), pa.concat_arrays(numbers)
+        for rows, one in zip(places, wanted, strict=True):
+            found: Any = pc.add(pc.indices_nonzero(pc.equal(ids, one)), first)
+            rows.extend(found[: _EXAMPLES + 1 - len(rows)].to_pylist())
+        if all(len(rows) > _EXAMPLES for rows in places):
+            break
+    return places
 
 
-def _some(rows: Array) -> str:
+def _some(rows: Sequence[int]) -> str:
     more = ", ..." if len(rows) > _EXAMPLES else ""
-    return f"{', '.join(map(str, rows[:_EXAMPLES].to_pylist()))}{more}"
+    return f"{', '.join(map(str, rows[:_EXAMPLES]))}{more}"

@@ -9,7 +9,6 @@ import attrs
 import pyarrow as pa
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.tables.csvtypes import column_types, faulty
 from ml_toolkit_core.tables.store import FileInfo, Store, join
 from ml_toolkit_core.values import TableLocation
 
@@ -107,7 +106,7 @@ def folder_values(path: str) -> dict[str, str | None]:
 def with_folder_columns(
     location: TableLocation, schema: pa.Schema, files: Sequence[FileInfo]
 ) -> pa.Schema:
-    """Append the columns that stand in the folders' names, as text if nothing is said.
+    """Append the columns that stand in the folders' names, as text.
 
     Raises:
         RequestError: When files do not agree on them, or have them inside too.
@@ -130,16 +129,7 @@ def with_folder_columns(
             f"{location.name!r}: column {', '.join(map(repr, both))} stands in the "
             "names of folders and in the files too; rename one of them"
         )
-    types = column_types(location.read_options)
-    for file in files:
-        for key, text in folder_values(file.path).items():
-            if key in types and faulty([text], types[key]):
-                raise RequestError(
-                    f"{location.name!r}: the folder column {key!r} of {file.path!r} is "
-                    f"no {types[key]}, as read_options['types'] has it"
-                )
-    folders = [(key, types.get(key, pa.string())) for key in keys or ()]
-    return pa.schema([*schema, *folders])
+    return pa.schema([*schema, *((key, pa.string()) for key in keys or ())])
 
 
 def some(paths: list[str]) -> str:

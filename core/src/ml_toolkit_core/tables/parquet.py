@@ -11,8 +11,8 @@ from ml_toolkit_core.tables.batches import Columns, cut, parquet_batches
 from ml_toolkit_core.tables.parts import Split, SplitRows
 from ml_toolkit_core.tables.pinned import PinnedFiles, pin_of
 from ml_toolkit_core.tables.store import FileInfo, Store, place
-from ml_toolkit_core.tables.utf8 import readable
-from ml_toolkit_core.values import FilePin, InputPin, TableFormat, TableLocation
+from ml_toolkit_core.tables.utf8 import mend_text
+from ml_toolkit_core.values import FilePin, InputPin, TableLocation
 
 
 def parquet_pin(
@@ -74,15 +74,15 @@ def read_parquet(
 ) -> Iterator[SplitRows]:
     """Stream the rows that are not deleted; other row groups are not decoded."""
     pinned = files.pin.files[number]
-    unit = "us" if files.location.format is TableFormat.DELTA else None
-    file = open_parquet(handle, repr(pinned.path or files.location.name), int96=unit)
+    name = repr(pinned.path or files.location.name)
+    file = open_parquet(handle, name, int96=files.int96)
     if file.metadata.num_rows != pinned.rows:
         raise files.changed(number)
-    kept = files.kept(number)
+    live = files.live_rows(number)
     batches = parquet_batches(file, splits, schema.names)
     for split, batch in cut(batches, splits, schema):
         rows = batch
-        if kept is not None:
-            rows = batch.filter(kept.slice(split.start, split.stop - split.start))
-        rows, errors = readable(rows)
+        if live is not None:
+            rows = batch.filter(live.slice(split.start, split.stop - split.start))
+        rows, errors = mend_text(rows)
         yield SplitRows(split=split, batch=rows, errors=errors)

@@ -3,16 +3,19 @@
 from collections.abc import Iterable
 
 import attrs
+import pyarrow as pa
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.names import FORMATS
 from ml_toolkit_core.tables import compressed
 from ml_toolkit_core.tables.csvtable import csv_pin
+from ml_toolkit_core.tables.csvtypes import check_columns, column_types, faulty
 from ml_toolkit_core.tables.delta import delta_pin
 from ml_toolkit_core.tables.jsonl import JsonlScan
 from ml_toolkit_core.tables.members import (
     READ,
     find_files,
+    folder_values,
     is_delta,
     some,
     with_folder_columns,
@@ -76,8 +79,30 @@ def _pin(
     else:
         pin = _jsonl_pin(store, location, files, text_columns)
     schema = with_folder_columns(location, pinned_schema(pin), files)
+    if location.format is TableFormat.CSV:
+        schema = _with_given_types(location, schema, files)
     columns, text = columns_of(schema), schema_text(schema)
     return location, attrs.evolve(pin, columns=columns, arrow_schema=text)
+
+
+def _with_given_types(
+    location: TableLocation, schema: pa.Schema, files: Iterable[FileInfo]
+) -> pa.Schema:
+    """Give the columns of CSV, those of folders too, the types that the caller names.
+
+    Raises:
+        RequestError: When one is for no column, or a folder's name is no such value.
+    """
+    types = column_types(location.read_options)
+    check_columns(location.name, types, schema.names)
+    for file in files:
+        for key, text in folder_values(file.path).items():
+            if key in types and faulty([text], types[key]):
+                raise RequestError(
+                    f"{location.name!r}: the folder column {key!r} of {file.path!r} is "
+                    f"no {types[key]}, as read_options['types'] has it"
+                )
+    return pa.schema([(c.name, types.get(c.name, c.type)) for c in schema])
 
 
 def _jsonl_pin(

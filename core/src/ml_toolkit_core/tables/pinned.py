@@ -4,7 +4,7 @@ import base64
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 from attrs import frozen
@@ -63,6 +63,8 @@ class PinnedFiles:
     location: TableLocation
     pin: InputPin
     schema: pa.Schema
+    #: The unit that old Spark timestamps are read in; nanoseconds when None.
+    int96: ClassVar[str | None] = None
 
     def splits(self, split_rows: int) -> Sequence[Split]:
         """Cut every file into ranges of at most ``split_rows`` rows."""
@@ -85,7 +87,7 @@ class PinnedFiles:
         folders = folder_values(self.pin.files[number].path)
         return {name: pa.scalar(text, pa.string()) for name, text in folders.items()}
 
-    def kept(self, _number: int) -> Any:
+    def live_rows(self, number: int) -> Any:  # noqa: ARG002  a Delta table's need it
         """Return which rows of a file are in the table; None when all are."""
         return None
 

@@ -9,7 +9,7 @@ from ml_toolkit_core.tables.arrowtypes import ArrowType, is_list, is_text
 from ml_toolkit_core.tables.parts import RowError, RowFault
 
 
-def readable(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, RowError]]:
+def mend_text(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, RowError]]:
     """Replace what is no UTF-8 by U+FFFD, and say which rows had some.
 
     Writers of Parquet need not look at text, and Arrow does not when it reads.

@@ -29,6 +29,7 @@ from ml_toolkit_core.values.locations import (
 )
 from ml_toolkit_core.values.request import (
     RUN_ID_PATTERN,
+    DuplicateIds,
     InferenceRequest,
     Prompts,
     WriteMode,
@@ -41,6 +42,7 @@ __all__ = [
     "ComputeTarget",
     "CredentialKind",
     "CredentialReference",
+    "DuplicateIds",
     "FilePin",
     "InferenceRequest",
     "InputPin",

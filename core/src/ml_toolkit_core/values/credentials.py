@@ -64,7 +64,7 @@ class CredentialReference:
         return f"{self.kind}:{self.name}" if self.name else self.kind.value
 
 
-def references(given: object) -> dict[str, CredentialReference]:
+def parse_credentials(given: object) -> dict[str, CredentialReference]:
     """Read ``{"s3": "identity"}``.
 
     Raises:

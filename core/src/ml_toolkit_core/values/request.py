@@ -8,7 +8,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import ge, instance_of, matches_re, optional
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.values.credentials import CredentialReference, references
+from ml_toolkit_core.values.credentials import CredentialReference, parse_credentials
 from ml_toolkit_core.wire import Json, frozen_json
 
 #: A backend's name, which is a ``compute_type``.
@@ -29,6 +29,15 @@ class WriteMode(enum.StrEnum):
     """Put the new rows in its place in one last step."""
     APPEND = "append"
     """Add the new rows to it, which must have the same columns."""
+
+
+class DuplicateIds(enum.StrEnum):
+    """What to do with ids that are missing or occur more than once."""
+
+    ERROR = "error"
+    """Refuse them."""
+    WARN = "warn"
+    """Note them, and go on."""
 
 
 def _utf8(_value: object, attribute: "Attribute[str]", given: object) -> None:
@@ -133,9 +142,7 @@ def _check_replicas(_request: object, _field: object, given: object) -> None:
 
 
 def _check_duplicate_ids(request: Any, _field: object, given: object) -> None:
-    if given not in {"error", "warn"}:
-        raise RequestError(f"duplicate_ids={given!r} must be 'error' or 'warn'")
-    if given == "warn" and request.id_column is None:
+    if given is DuplicateIds.WARN and request.id_column is None:
         raise RequestError(
             "duplicate_ids='warn' says nothing without id_column=; pass the column "
             "that tells the rows apart"
@@ -162,8 +169,7 @@ class InferenceRequest:
         read_options: How CSV is to be read: ``encoding``, ``delimiter``, ``types``.
         output_column: Where the answer goes.
         id_column: The column that tells the rows apart.
-        duplicate_ids: ``error`` refuses ids that are missing or occur twice; ``warn``
-            notes them.
+        duplicate_ids: What to do with ids that are missing or occur more than once.
         replicas: ``throughput``, as many copies of the model as is best for it;
             ``depth``, one over all the GPUs; or that many.
         limit: Rows at most, counted from the input's first; at least 1.
@@ -196,7 +202,9 @@ class InferenceRequest:
     read_options: Mapping[str, Json] = field(factory=dict, converter=frozen_json)
     output_column: str = field(default="generated_text", validator=_text)
     id_column: str | None = field(default=None, validator=optional(_text))
-    duplicate_ids: str = field(default="error", validator=_check_duplicate_ids)
+    duplicate_ids: DuplicateIds = field(
+        default=DuplicateIds.ERROR, validator=_check_duplicate_ids
+    )
     limit: int | None = field(
         default=None, validator=optional([instance_of(int), ge(1)])
     )
@@ -206,6 +214,6 @@ class InferenceRequest:
     )
     engine_timeout_s: float = field(default=600.0, validator=_seconds)
     credentials: Mapping[str, CredentialReference] = field(
-        factory=dict, converter=references
+        factory=dict, converter=parse_credentials
     )
     backend_options: Mapping[str, Json] = field(factory=dict, converter=frozen_json)

@@ -1,13 +1,16 @@
 """The caller's arguments, brought to the one form that a request takes."""
 
 import os
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from ml_toolkit_core.errors import RequestError
-from ml_toolkit_core.values import WriteMode
+from ml_toolkit_core.values import DuplicateIds, WriteMode
+
+Member = TypeVar("Member", bound=StrEnum)
 
 
-def texts(given: object) -> str | tuple[str, ...]:
+def path_texts(given: object) -> str | tuple[str, ...]:
     """Return paths as text, whatever kind of path they are."""
     if isinstance(given, (list, tuple)):
         return tuple(str(item) for item in given)
@@ -30,14 +33,24 @@ def check_waiting(
         )
 
 
-def place(given: Any) -> Any:
+def path_text(given: Any) -> Any:
     """Return a path as text; what is none is refused where it is checked."""
     return os.fspath(given) if isinstance(given, os.PathLike) else given
 
 
-def write_mode(given: str) -> WriteMode:
+def to_write_mode(given: str) -> WriteMode:
+    """Return the mode that a text is."""
+    return _member(WriteMode, given, "write_mode")
+
+
+def to_duplicate_ids(given: str) -> DuplicateIds:
+    """Return what to do with such ids, as a text says it."""
+    return _member(DuplicateIds, given, "duplicate_ids")
+
+
+def _member(kind: type[Member], given: str, argument: str) -> Member:
     try:
-        return WriteMode(given)
+        return kind(given)
     except ValueError:
-        modes = ", ".join(repr(mode.value) for mode in WriteMode)
-        raise RequestError(f"write_mode={given!r} must be one of {modes}") from None
+        known = ", ".join(repr(member.value) for member in kind)
+        raise RequestError(f"{argument}={given!r} must be one of {known}") from None

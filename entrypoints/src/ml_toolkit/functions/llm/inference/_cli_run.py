@@ -15,6 +15,7 @@ from ml_toolkit.functions.llm.inference._cli_jobs import (
     finish,
     option,
 )
+from ml_toolkit.functions.llm.inference._progress import note_lines
 from ml_toolkit_core.dispatch import fresh_run_id
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.job import check_limits
@@ -122,8 +123,8 @@ def run(  # noqa: PLR0913, PLR0917  the options of run_inference
             err=True,
         )
         raise typer.Exit(EXIT_STILL_RUNNING) from None
-    for note in answer.plan.pinned.notes:
-        typer.echo(f"note {note}", err=True)
+    for line in note_lines(answer.plan):
+        typer.echo(line, err=True)
     if not wait:
         typer.echo(answer.handle)
         raise typer.Exit(EXIT_STILL_RUNNING)

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from ml_toolkit_core import records
 from ml_toolkit_core.job import InferenceJob
+from ml_toolkit_core.plan import InferencePlan
 from ml_toolkit_core.values import JobStatus, Progress
 
 #: What ``progress`` takes.
@@ -19,6 +20,11 @@ ProgressOption = bool | Callable[[JobStatus], None] | None
 #: while a job waits: a queue can be hours long.
 _EVERY_S: Final = 5.0
 _WAITING_EVERY_S: Final = 60.0
+
+
+def note_lines(plan: InferencePlan) -> list[str]:
+    """Return the lines that tell what is to be known of a run's tables."""
+    return [f"note {note}" for note in plan.pinned.notes]
 
 
 def follow(

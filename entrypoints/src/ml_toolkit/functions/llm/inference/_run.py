@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, overload
 
 from ml_toolkit.functions.llm.inference import _arguments
-from ml_toolkit.functions.llm.inference._progress import ProgressOption, follow
+from ml_toolkit.functions.llm.inference._progress import (
+    ProgressOption,
+    follow,
+    note_lines,
+)
 from ml_toolkit_core import dispatch
 from ml_toolkit_core.backends import Backends
 from ml_toolkit_core.errors import RequestError
@@ -169,7 +173,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
         wait: Follow the job to its end; else return at once.
         progress: None or True for a moving line on a terminal and plain lines
             elsewhere (stderr), False for silence, or a function that gets every
-            status.
+            status. What is to be known of the input is written on stderr with these
+            lines, and is in ``plan.notes`` of the job in any case.
         anyscale_compute_config: A member or its raw string.
         anyscale_job_kind: A member or its raw string.
         anyscale_team: A member or its raw string.
@@ -197,9 +202,9 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     options = {k: str(v) for k, v in given.items() if v is not None} | backend_options
     try:
         request = InferenceRequest(
-            input_table=_arguments.texts(input_table),
-            model=_arguments.place(model),
-            output_table=_arguments.place(output_table),
+            input_table=_arguments.path_texts(input_table),
+            model=_arguments.path_text(model),
+            output_table=_arguments.path_text(output_table),
             compute_type=compute_type,
             gpu_type=gpu_type,
             num_gpus=num_gpus,
@@ -219,9 +224,9 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
             read_options=read_options or {},
             output_column=output_column,
             id_column=id_column,
-            duplicate_ids=duplicate_ids,
+            duplicate_ids=_arguments.to_duplicate_ids(duplicate_ids),
             limit=limit,
-            write_mode=_arguments.write_mode(write_mode),
+            write_mode=_arguments.to_write_mode(write_mode),
             run_id=run_id,
             credentials={} if credentials is None else credentials,
             replicas=replicas,
@@ -239,8 +244,8 @@ def run_inference(  # noqa: PLR0913  the one call; see docs for its groups
     is_shown = progress is None or progress is True
     if wait and is_shown and sys.stderr is not None:  # it may be closed
         # First of all: whatever happens from here on, this finds the run again.
-        notes = "".join(f"note {note}\n" for note in plan.pinned.notes)
-        sys.stderr.write(f"run_id {plan.run_id}\n{notes}")
+        lines = [f"run_id {plan.run_id}", *note_lines(plan)]
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stderr.flush()
     job = dispatch.submit(plan, _BACKENDS)
     if not wait:
