@@ -121,7 +121,7 @@ def test_counts_the_bad_lines_it_does_not_list(tmp_path):
     path = tmp_path / "in.jsonl"
     path.write_text("[]\n" * 50)
 
-    with pytest.raises(RequestError, match=r"50 of its lines .* and 30 more lines"):
+    with pytest.raises(RequestError, match=r"50 of its lines .* and 30 more\. "):
         pin(path)
 
 

@@ -5,7 +5,6 @@ from itertools import islice
 from typing import BinaryIO, Final
 
 import pyarrow as pa
-from attrs import define, field
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.arrowtypes import ArrowType
@@ -17,37 +16,17 @@ from ml_toolkit_core.tables.csvtypes import (
     faulty,
     typed,
 )
+from ml_toolkit_core.tables.faults import Faults
 from ml_toolkit_core.tables.jsonlines import encoding_of
 from ml_toolkit_core.tables.parts import Split, SplitRows
 from ml_toolkit_core.tables.pinned import PinnedFiles, pin_of
 from ml_toolkit_core.tables.store import FileInfo, Store, place
 from ml_toolkit_core.values import FilePin, InputPin, TableLocation
 
-#: Bad records that a message lists; the others are counted.
-_LISTED: Final = 20
 #: Bad cells after which no more are looked for: each costs a search of its block.
 _COUNTED: Final = 1000
 #: Records that are looked at together.
 _BLOCK: Final = 4096
-
-
-@define
-class _Faults:
-    """What is wrong with a file: the first are told, and all are counted."""
-
-    count: int = 0
-    first: list[str] = field(factory=list)
-
-    def note(self, fault: str) -> None:
-        """Count one more."""
-        self.count += 1
-        if self.count <= _LISTED:
-            self.first.append(fault)
-
-    def __str__(self) -> str:
-        """Return the first, and the number of the others."""
-        rest = self.count - len(self.first)
-        return "; ".join(self.first) + f" and {rest} more" * bool(rest)
 
 
 def csv_pin(
@@ -134,7 +113,7 @@ def _scan(
             "'utf-16'"
         )
     rows = 0
-    faults, misfits = _Faults(), _Faults()
+    faults, misfits = Faults(), Faults()
     header: list[str] = []
     block: list[tuple[int, list[Cell]]] = []
     try:
@@ -175,7 +154,7 @@ def _scan(
 
 
 def _note_misfits(
-    misfits: _Faults,
+    misfits: Faults,
     block: Sequence[tuple[int, Sequence[Cell]]],
     header: Sequence[str],
     types: Mapping[str, ArrowType],

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.tables.compressed import unpacked, whole
+from ml_toolkit_core.tables.faults import Faults
 from ml_toolkit_core.tables.jsonlines import (
     LineFault,
     check_encoding,
@@ -27,8 +28,6 @@ from ml_toolkit_core.tables.pinned import PinnedFiles
 from ml_toolkit_core.tables.store import Store, place
 from ml_toolkit_core.wire import Json
 
-#: Bad lines that a message lists; the others are counted.
-_LISTED: Final = 20
 #: First lines of a file that is one indented JSON document.
 _DOCUMENT_STARTS: Final = {b"[", b"{", b"[{"}
 #: What a line that is not as it was checked makes its reader raise.
@@ -45,8 +44,7 @@ class JsonlScan:
 
     name: str
     columns: dict[str, Kinds] = field(factory=dict, init=False)
-    _faults: list[str] = field(factory=list, init=False)
-    _more_faults: int = field(default=0, init=False)
+    _faults: Faults = field(factory=Faults, init=False)
     _is_one_document: bool = field(default=False, init=False)
 
     def file(self, store: Store, root: str, path: str) -> int:
@@ -70,7 +68,7 @@ class JsonlScan:
                 try:
                     row = parse_strictly(line)
                 except LineFault as fault:
-                    self._note(f"{where} {fault}")
+                    self._faults.note(f"{where} {fault}")
                     continue
                 for key, value in row.items():
                     kinds = self.columns.get(key)
@@ -85,9 +83,7 @@ class JsonlScan:
         Raises:
             RequestError: When lines were bad, or there are no columns.
         """
-        if self._faults:
-            more = f" and {self._more_faults} more lines" if self._more_faults else ""
-            count = len(self._faults) + self._more_faults
+        if self._faults.count:
             document = (
                 " It looks like one JSON document over many lines; for a list of "
                 "objects, jq -c '.[]' writes one per line."
@@ -95,8 +91,8 @@ class JsonlScan:
                 else ""
             )
             raise RequestError(
-                f"{self.name!r}: {count} of its lines cannot be read: "
-                f"{'; '.join(self._faults)}{more}. Each line must be one JSON object; "
+                f"{self.name!r}: {self._faults.count} of its lines cannot be read: "
+                f"{self._faults}. Each line must be one JSON object; "
                 f"mend or remove these lines.{document}"
             )
         if not self.columns:
@@ -115,12 +111,6 @@ class JsonlScan:
             for key, kinds in self.columns.items()
             if kinds.is_mixed
         )
-
-    def _note(self, fault: str) -> None:
-        if len(self._faults) < _LISTED:
-            self._faults.append(fault)
-        else:
-            self._more_faults += 1
 
 
 def read_jsonl(
