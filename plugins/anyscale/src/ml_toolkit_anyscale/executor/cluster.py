@@ -177,6 +177,7 @@ def shortage(order: WorkOrder) -> str:
     if not each:
         each, unit = plan.cpus_per_replica or 1, "CPU"
     nodes = [node for node in ray.nodes() if node["Alive"]]
+    nodes.sort(key=_is_head, reverse=True)  # Ray lists them as it likes
     shown = [
         f"{'head ' if _is_head(node) else ''}{node['NodeManagerHostname']}: "
         f"{_amounts(node['Resources'])}"
