@@ -23,7 +23,7 @@ from ml_toolkit_anyscale.executor import pool
 from ml_toolkit_core.errors import ToolkitError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.pipeline import driver
-pool.ImpatientPool = functools.partial(pool.RayPool, place_s=8)
+pool.ImpatientPool = functools.partial(pool.RayPool, place_s=25)
 order = WorkOrder.loads(open(sys.argv[1]).read())
 try:
     result = driver.run(
@@ -135,7 +135,7 @@ def test_a_plan_without_a_place_is_refused_naming_what_is_missing(drive):
 
     assert said.startswith("RequestError the plan needs 2 x 2 CPU, each on one node")
     assert "2 CPU, 0 GPU" in said
-    assert "replicas=1 fits. Not all were placed within 8 s" in said
+    assert "replicas=1 fits. Not all were placed within 25 s" in said
 
 
 def test_a_wrong_token_is_refused_with_what_to_set(drive, tmp_path):
