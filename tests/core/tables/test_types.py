@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import HealthCheck, assume, given, reject, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyarrow import types
 
@@ -266,6 +266,25 @@ def test_parquet_holds_every_value_or_refuses_its_column(table):
         assert integers(found) == integers(table.column(column).combine_chunks())
 
 
+@pytest.mark.parametrize("view", [pa.string_view(), pa.binary_view()])
+def test_parquet_holds_views_inside_of_lists_structs_and_maps(view):
+    """Arrow writes no slice of views, which it makes itself inside of null structs."""
+    struct = pa.struct([("a", view)])
+    table = pa.table(
+        {
+            "struct": pa.array([{"a": b"x"}, None, {"a": b"y"}], struct),
+            "list": pa.array([[{"a": b"x"}], None, [None]], pa.list_(struct)),
+            "map": pa.array([[(b"k", None)], None, []], pa.map_(view, struct)),
+        }
+    )
+    schema = schema_for(table, TableFormat.PARQUET)
+
+    for rows in (table, table.slice(1)):
+        data = part_format(TableFormat.PARQUET, schema).dump(with_answers(rows))
+        back = pq.read_table(io.BytesIO(data)).select(table.column_names)
+        assert back.to_pylist() == rows.to_pylist()
+
+
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(table=columns())
 def test_delta_holds_every_value_or_refuses_its_column(tmp_path_factory, table):
@@ -289,11 +308,10 @@ def test_delta_holds_every_value_or_refuses_its_column(tmp_path_factory, table):
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(table=columns())
 def test_parquet_gives_every_value_that_is_in_it(tmp_path_factory, table):
+    # Arrow itself cannot write every struct of views, so nobody has such files.
+    assume(not any(re.search("struct<.*view", str(c.type)) for c in table.schema))
     path = tmp_path_factory.mktemp("t") / "in.parquet"
-    try:
-        pq.write_table(table, path)
-    except pa.ArrowNotImplementedError:  # Arrow writes no null struct of string views
-        reject()
+    pq.write_table(table, path)
 
     source = open_source(*pin_table(TableLocation(name="t", uri=str(path))))
     (found,) = source.read(source.splits(100))

@@ -11,6 +11,11 @@ _WIDER: Final[dict[ArrowType, ArrowType]] = {
     pa.date64(): pa.date32(),
     pa.time32("s"): pa.time32("ms"),
 }
+#: Arrow writes no slice of these, and makes slices of what is inside of a null itself.
+_INSIDE: Final[dict[ArrowType, ArrowType]] = {
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+}
 
 
 def parquet_type(kind: ArrowType) -> ArrowType | None:
@@ -33,8 +38,12 @@ def parquet_type(kind: ArrowType) -> ArrowType | None:
 
 
 def _nested(kind: ArrowType) -> ArrowType | None:
-    inner = [parquet_type(kind.field(i).type) for i in range(kind.num_fields)]
+    inner = [_inside(kind.field(i).type) for i in range(kind.num_fields)]
     if not inner or None in inner:
         return None
     same = all(kind.field(i).type == known for i, known in enumerate(inner))
-    return kind if same else rebuilt(kind, parquet_type)
+    return kind if same else rebuilt(kind, _inside)
+
+
+def _inside(kind: ArrowType) -> ArrowType | None:
+    return _INSIDE.get(kind) or parquet_type(kind)
