@@ -83,12 +83,20 @@ def test_the_facade_loads_nothing_but_the_standard_library_attrs_pluggy_and_us()
     )
 
 
-def test_an_executor_that_does_not_say_what_it_needs_is_refused(distribution):
-    module = "def check(order): ...\ndef execute(order): ...\n"
+@pytest.mark.parametrize(
+    ("module", "missing"),
+    [
+        ("def check(order): ...\ndef execute(order): ...\n", "NEEDS"),
+        ("NEEDS = {}\ndef check(order): ...\nexecute = 5\n", "execute"),
+    ],
+)
+def test_an_executor_that_does_not_keep_its_contract_is_refused(
+    distribution, module, missing
+):
     distribution(
         "needy", "[ml_toolkit.executors]\nneedy = needy_mod\n", {"needy_mod": module}
     )
 
-    with pytest.raises(PluginError, match="executor 'needy' has no NEEDS; see"):
+    with pytest.raises(PluginError, match=f"executor 'needy' has no {missing}; see"):
         load_executor("needy")
     sys.modules.pop("needy_mod", None)

@@ -176,6 +176,29 @@ def test_an_overwrite_replaces_the_list_of_failed_rows_too(
     assert not list(tmp_path.glob("*errors*"))
 
 
+@pytest.mark.parametrize("fails", [None, "question 0"])
+def test_an_overwrite_leaves_what_is_no_list_in_the_place_of_one(
+    tmp_path, jsonl, fails
+):
+    file, folder = tmp_path / "out.jsonl.errors.jsonl", tmp_path / "out_errors"
+    file.write_bytes(b"\xff my own notes\n")
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine", encoding="utf-8")
+
+    for output in ("out.jsonl", "out"):
+        result = scripted(
+            jsonl(ROWS[:3]),
+            tmp_path / output,
+            output_format=None,
+            write_mode="overwrite",
+            script={"fail_if": fails} if fails else {},
+        ).result()
+        assert (result.rows, result.failed) == (3, 1 if fails else 0)
+
+    assert file.read_bytes() == b"\xff my own notes\n"
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
 def test_an_overwrite_leaves_a_folder_that_no_job_wrote(tmp_path, jsonl):
     source = tmp_path / "months"
     source.mkdir()

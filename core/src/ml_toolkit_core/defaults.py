@@ -58,6 +58,11 @@ def plan_replicas(
             if name in request.engine_kwargs
         },
     )
+    return replica_plan(fit)
+
+
+def replica_plan(fit: "FitPlan") -> ReplicaPlan:
+    """Return what of a fit a run needs."""
     return ReplicaPlan(
         replicas=fit.replicas,
         tensor_parallel_size=fit.tensor_parallel_size,

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -123,7 +123,8 @@ def load_executor(name: str) -> Executor:
     """
     executor: Executor = discovery.load(discovery.EXECUTORS, name)
     for member in ("NEEDS", "check", "execute"):
-        if not hasattr(executor, member):
+        value = getattr(executor, member, None)
+        if not (isinstance(value, Mapping) if member == "NEEDS" else callable(value)):
             raise PluginError(
                 f"executor {name!r} has no {member}; see "
                 "ml_toolkit_core.hookspecs.Executor"

@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -82,34 +82,24 @@ def hold_while_alive(pid_file: Path, submitted: int | None) -> None:
 def is_running(run_id: str, pid_file: Path) -> bool:
     """Whether a run is being submitted, or its worker lives."""
     # In this order: a worker takes its own lock before it lets the other go.
-    return _is_submitted(run_folder(run_id) / _SUBMIT) or is_live(pid_file)
-
-
-def _is_submitted(path: Path) -> bool:
-    try:
-        lock = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        fcntl.flock(lock, fcntl.LOCK_UN)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
+    return _is_held(run_folder(run_id) / _SUBMIT, fcntl.flock) or is_live(pid_file)
 
 
 def is_live(pid_file: Path) -> bool:
     """Whether the worker lives that wrote this file."""
+    return _is_held(pid_file, fcntl.lockf)
+
+
+def _is_held(path: Path, lock: Callable[[int, int], object]) -> bool:
     try:
-        lock = os.open(pid_file, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         return False
     try:
-        fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lock(descriptor, fcntl.LOCK_UN)
     except (BlockingIOError, PermissionError):  # POSIX names both
         return True
     finally:
-        os.close(lock)
+        os.close(descriptor)
     return False

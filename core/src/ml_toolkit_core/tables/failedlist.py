@@ -7,7 +7,8 @@ from attrs import frozen
 
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.tables import failures
-from ml_toolkit_core.tables.jsonlines import lines, parse
+from ml_toolkit_core.tables.deltafiles import is_table
+from ml_toolkit_core.tables.jsonlines import LineFault, lines, parse
 from ml_toolkit_core.tables.jsontext import dumps
 from ml_toolkit_core.tables.layout import OWN_FOLDER, own_folder
 from ml_toolkit_core.tables.store import Store, join
@@ -94,16 +95,21 @@ class FailedList:
         """Whether the list of the output is there whose place this run's took."""
         if not self.replaces or not self.is_there or self._is_others:
             return False
+        return failures.is_list(self._names())
+
+    def _names(self) -> list[str]:
+        """Return the columns of what is there; none when it is no table of ours."""
         if self.is_table:
+            if not is_table(self.store, self.beside):
+                return []
             table = self.store.open_table(self.beside)
-            names = [column.name for column in table.schema().fields]
-        else:
-            with self.store.open(self.beside) as handle:
-                _, line = next(lines(handle), (0, b"{}"))
-            names = [*parse(line.decode())]
-        last = len(failures.list_fields(()))
-        own = [column.name for column in failures.list_fields(names[:-last])]
-        return names[-last:] == own
+            return [column.name for column in table.schema().fields]
+        with self.store.open(self.beside) as handle:
+            _, line = next(lines(handle), (0, b"{}"))
+        try:
+            return [*parse(line.decode())]
+        except (ValueError, LineFault):
+            return []
 
     @property
     def _is_others(self) -> bool:

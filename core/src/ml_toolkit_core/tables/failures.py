@@ -14,6 +14,9 @@ from ml_toolkit_core.values import TableFormat
 #: Rows of these kinds were never given to the model.
 _NEVER_ASKED: Final = frozenset(kind for kind in RowFault if not kind.asked)
 
+#: Columns that a list has after those of the input: see ``list_fields``.
+_ADDED: Final = 3
+
 
 def list_uri(output_uri: str, output_format: TableFormat | None) -> str:
     """Return where the failed rows of an output are listed."""
@@ -50,19 +53,24 @@ def list_fields(input_columns: Iterable[str]) -> list[Field]:
     return [fields[0], pa.field("error", pa.string()), fields[1]]
 
 
-def list_columns(given: pa.Schema) -> int:
-    """Return how many columns, at the end, make a table a list of failed rows.
+def is_list(names: Sequence[str]) -> bool:
+    """Whether columns of these names are those of a list of failed rows.
 
-    An input's columns stand before them, one at least.
+    >>> is_list(["id", "kind", "error", "attempts"]), is_list(["kind", "error"])
+    (True, False)
     """
-    count = len(list_fields([]))
-    inputs, last = [*given][:-count], [*given][-count:]
-    own = list_fields(column.name for column in inputs)
-    is_list = inputs and all(
+    inputs, last = names[:-_ADDED], [*names[-_ADDED:]]
+    return bool(inputs) and last == [column.name for column in list_fields(inputs)]
+
+
+def list_columns(given: pa.Schema) -> int:
+    """Return how many columns, at the end, make a table a list of failed rows."""
+    own = list_fields(given.names[:-_ADDED])
+    fits = is_list(given.names) and all(
         found.equals(column, check_metadata=True)
-        for found, column in zip(last, own, strict=True)
+        for found, column in zip([*given][-_ADDED:], own, strict=True)
     )
-    return count if is_list else 0
+    return _ADDED if fits else 0
 
 
 def list_line(row: Mapping[str, str], inputs: Sequence[str]) -> bytes:

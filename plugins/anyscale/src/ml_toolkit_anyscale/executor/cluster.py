@@ -17,6 +17,7 @@ from ml_toolkit_anyscale.executor.settings import (
     RAY_ENVIRONMENT,
     replica_cores,
 )
+from ml_toolkit_core.defaults import replica_plan
 from ml_toolkit_core.errors import RequestError
 from ml_toolkit_core.order import WorkOrder
 from ml_toolkit_core.planning.fit import plan_for
@@ -160,14 +161,7 @@ def plan_here() -> ReplicaPlan:
         gpu_memory_bytes=None,
         unknown_because="Ray does not tell the memory of its GPUs",
     )
-    return ReplicaPlan(
-        replicas=fit.replicas,
-        tensor_parallel_size=fit.tensor_parallel_size,
-        pipeline_parallel_size=fit.pipeline_parallel_size,
-        gpus_per_replica=fit.gpus_per_replica,
-        engine_kwargs=fit.engine_kwargs,
-        reasons=fit.reasons,
-    )
+    return replica_plan(fit)
 
 
 def shortage(order: WorkOrder) -> str:
