@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +70,6 @@ def test_a_missing_key_is_a_request_error_that_names_the_type():
 
 
 def test_numpy_numbers_become_plain_ones():
-    np = pytest.importorskip("numpy")
     given_params = {"seed": np.int64(7), "stop": np.array(["a", "b"])}
 
     plain = frozen_json(given_params)

@@ -35,5 +35,5 @@ def test_a_head_that_is_registered_without_gpus_is_told_with_the_fix(
     assert ": 192 CPU, 8 GPU; free now:" in said
     assert "The head registers no GPU with Ray. If its machine is like the " in said
     assert "head_node: {resources: {CPU: 192, GPU: 8}}. Else replicas=1 fits." in said
-    assert "Not all were placed within 60 s" in said
+    assert "Not all were placed within 45 s" in said
     assert twin.jobs[0].state == "OUT_OF_RETRIES"

@@ -19,8 +19,6 @@ from ml_toolkit_core.planning import (
 )
 from ml_toolkit_core.planning.certificate import faults
 
-pytest.importorskip("highspy", reason="the optima are reached with the solver")
-
 VECTORS = json.loads(
     Path(__file__)
     .parents[2]

@@ -26,8 +26,9 @@ log = logging.getLogger(__name__)
 
 #: One call runs, the next one waits at the actor: it never waits for the driver.
 CALLS_QUEUED: Final = 2
-#: Enough for nodes that are up; Ray itself would wait for ever.
-PLACE_S: Final = 60.0
+#: Enough for nodes that are up, and told in the first minute; Ray itself would wait
+#: for ever.
+PLACE_S: Final = 45.0
 _LESS: Final = "Fewer replicas or a smaller max_model_len need less."
 
 
