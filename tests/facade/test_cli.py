@@ -110,6 +110,18 @@ def test_who_stops_waiting_is_told_what_to_type(scripted):
         )
 
 
+@pytest.fixture
+def interruptible():
+    """Let children hear SIGINT, also where the tests are a background job.
+
+    A shell lets what it starts with ``&`` ignore it, and children inherit that.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_who_interrupts_the_following_is_told_what_to_type(jsonl, tmp_path):
     command = [
         *(TOOL, "run", jsonl([{"prompt": "x"}]), "stub/any", tmp_path / "out"),
